@@ -1,0 +1,210 @@
+"""What one event met, and the record of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, overload
+
+from eventclient.errors import EventClientError, TransportError, rejection
+from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
+from eventclient.model.events import EVENT_SPECS, Entity, Event
+from eventclient.telemetry.ledger import Ledger
+
+
+class Outcome(StrEnum):
+    """What an event met."""
+
+    CREATED = "created"
+    """Stored by this call."""
+    ALREADY_APPLIED = "already_applied"
+    """An earlier attempt of this very call, whose answer was lost, stored it."""
+    CONFLICT = "conflict"
+    """409: someone else's, or the entity is already in that state."""
+    REJECTED = "rejected"
+    """Refused for another reason; not stored."""
+    UNKNOWN = "unknown"
+    """It may have been stored: the answer was lost and the event is not safe to send again."""
+    UNSENT = "unsent"
+    """Surely not stored: it was never sent, or every answer said that nothing was written."""
+
+
+Persisted = Literal["yes", "no", "unknown"]
+Via = Literal["batch", "single"]
+
+PERSISTED: dict[Outcome, Persisted] = {
+    Outcome.CREATED: "yes",
+    # A 409 behind an attempt whose answer was lost: most likely ours, and not proven.
+    Outcome.ALREADY_APPLIED: "unknown",
+    Outcome.CONFLICT: "no",
+    Outcome.REJECTED: "no",
+    Outcome.UNKNOWN: "unknown",
+    Outcome.UNSENT: "no",
+}
+
+FAILURES = frozenset({Outcome.REJECTED, Outcome.UNKNOWN, Outcome.UNSENT})
+"""The outcomes after which a caller has something to do. A conflict is ordinary and not among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try of the request that carried an event.
+
+    Attributes:
+        number: 1-based.
+        status: HTTP status of the answer; None when none came.
+        wait_s: seconds waited before this try.
+        elapsed_s: seconds from the start of this try to its end.
+        cause: what ended it, in a few words (``"ok"``, ``"throttled"``, ``"connection lost"``).
+    """
+
+    number: int
+    status: int | None
+    wait_s: float
+    elapsed_s: float
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The part of a run's log that came with an answer.
+
+    Attributes:
+        cursor: where to read on from; None when the answer named none.
+        has_more: whether the server holds more behind `events`.
+    """
+
+    events: tuple[StoredEvent, ...]
+    cursor: str | None
+    has_more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What one submitted event met.
+
+    Attributes:
+        index: its position in the call.
+        event: the event as submitted.
+        outcome: see `Outcome`.
+        status: the event's own status (200, 409, ...); None when there was no answer.
+        code, message: the server's, on a refusal.
+        stored: the event as the server stored it.
+        run, step, hook, wait: the entity it changed, where the answer held it.
+        via: whether it went by the batch route or as a single post; None when it was not sent.
+        attempts: every try of the request that carried it.
+        step_created: a lazy ``step_started`` created its step.
+        max_events: the most events the server allows on the run.
+        log: the log or the part of it that came along (single posts that asked for it).
+    """
+
+    index: int
+    event: Event
+    outcome: Outcome
+    status: int | None = None
+    code: str | None = None
+    message: str | None = None
+    stored: StoredEvent | None = None
+    run: Run | None = None
+    step: Step | None = None
+    hook: Hook | None = None
+    wait: Wait | None = None
+    via: Via | None = None
+    attempts: tuple[Attempt, ...] = field(default=(), repr=False)
+    step_created: bool = False
+    max_events: int | None = None
+    log: Log | None = field(default=None, repr=False)
+
+    @property
+    def persisted(self) -> Persisted:
+        """Whether the event is in the log through this call: ``"yes"``, ``"no"`` or ``"unknown"``."""
+        return PERSISTED[self.outcome]
+
+    def error(self, run_id: str) -> EventClientError:
+        """The typed error this receipt stands for, as `EventClient.create` raises it."""
+        if self.outcome in (Outcome.UNKNOWN, Outcome.UNSENT):
+            error: EventClientError = TransportError(
+                self.message or f"{self.event.event_type} is {self.outcome}",
+                ambiguous=self.outcome is Outcome.UNKNOWN,
+                status=self.status,
+                run_id=run_id,
+                event_index=self.index,
+            )
+        else:
+            error = rejection(
+                self.status or 0,
+                self.message or f"{self.event.event_type} was refused",
+                code=self.code,
+                hook=is_hook_delivery(self.event),
+                run_id=run_id,
+                event_index=self.index,
+            )
+        error.receipts = (self,)
+        return error
+
+
+def is_hook_delivery(event: Event) -> bool:
+    """Whether a 404 of this event says that the hook is gone."""
+    return EVENT_SPECS[event.event_type].entity is Entity.HOOK and event.event_type != "hook_created"
+
+
+class BatchResult(Sequence[Receipt]):
+    """One receipt per submitted event, in order, and what the call cost.
+
+    Attributes:
+        run_id: the run that was written.
+        ledger: requests, bytes, seconds throttled and backed off, fallbacks.
+    """
+
+    __slots__ = ("_receipts", "ledger", "run_id")
+
+    def __init__(self, run_id: str, receipts: Sequence[Receipt], ledger: Ledger) -> None:
+        self.run_id = run_id
+        self._receipts = tuple(receipts)
+        self.ledger = ledger
+
+    @overload
+    def __getitem__(self, index: int) -> Receipt: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Receipt, ...]: ...
+    def __getitem__(self, index: int | slice) -> Receipt | tuple[Receipt, ...]:
+        return self._receipts[index]
+
+    def __len__(self) -> int:
+        return len(self._receipts)
+
+    def __iter__(self) -> Iterator[Receipt]:
+        return iter(self._receipts)
+
+    def __repr__(self) -> str:
+        counts = dict.fromkeys(Outcome, 0)
+        for receipt in self._receipts:
+            counts[receipt.outcome] += 1
+        told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
+        return f"<BatchResult run {self.run_id}: {told or 'empty'}>"
+
+    def _with(self, *outcomes: Outcome) -> tuple[Receipt, ...]:
+        return tuple(receipt for receipt in self._receipts if receipt.outcome in outcomes)
+
+    @property
+    def created(self) -> tuple[Receipt, ...]:
+        """Receipts of the events this call stored."""
+        return self._with(Outcome.CREATED)
+
+    @property
+    def conflicts(self) -> tuple[Receipt, ...]:
+        """Receipts of the events that met 409. A conflict is ordinary: someone was first."""
+        return self._with(Outcome.CONFLICT)
+
+    @property
+    def failures(self) -> tuple[Receipt, ...]:
+        """Receipts of the events that were rejected, are unknown or were not sent."""
+        return self._with(*FAILURES)
+
+    def raise_for_failures(self) -> None:
+        """Raise the typed error of the first failure, with `.receipts` of the whole call; else nothing."""
+        for receipt in self.failures:
+            error = receipt.error(self.run_id)
+            error.receipts = self._receipts
+            raise error

@@ -1,0 +1,356 @@
+"""CBOR and frames. The only file that calls cbor2.
+
+A frame is ``u32be length, meta, u32be length, body``: meta is one CBOR map, body is opaque bytes.
+
+Source: `@workflow/world-vercel` 5.0.0-beta.50 and cbor-x 1.6.0, measured against cbor2 6.3.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from io import BytesIO
+from typing import Any, Final
+
+import cbor2
+
+from eventclient.wire import spec
+
+_PACK_U32: Final = struct.Struct(">I").pack
+_UNPACK_U32: Final = struct.Struct(">I").unpack_from
+_PACK_F64: Final = struct.Struct(">d").pack
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_DEPTH: Final = 64
+_MAX_DECODE_DEPTH: Final = 400
+
+
+class MalformedError(ValueError):
+    """Bytes that are not what the protocol says; the message says what is wrong and where."""
+
+
+class UnencodableError(ValueError):
+    """A value CBOR, or the reference's decoder, cannot carry unchanged.
+
+    Attributes:
+        path: where in the value, dotted; empty for the value itself.
+        reason: why.
+    """
+
+    def __init__(self, reason: str, path: str = "") -> None:
+        super().__init__(f"{path}: {reason}" if path else reason)
+        self.reason = reason
+        self.path = path
+
+
+# -- encode ------------------------------------------------------------------------------------
+
+
+def epoch_ms(instant: datetime) -> int:
+    """Whole milliseconds since 1970, cut off towards the past."""
+    delta = instant - _EPOCH
+    return (delta.days * 86400 + delta.seconds) * 1000 + delta.microseconds // 1000
+
+
+def encode_instant(instant: datetime) -> bytes:
+    """An aware datetime as tag 1 with float seconds, in whole milliseconds.
+
+    Never as an integer: the reference's decoder fails on a 64-bit integer under tag 1.
+    """
+    return b"\xc1\xfb" + _PACK_F64(epoch_ms(instant) / 1000)
+
+
+def encode_text(text: str) -> bytes:
+    """A text string of definite length.
+
+    Raises:
+        UnencodableError: it holds a lone surrogate, which UTF-8 does not have.
+    """
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise UnencodableError("holds a lone surrogate, which UTF-8 cannot carry") from None
+    size = len(data)
+    if size < 24:
+        return bytes((0x60 | size,)) + data
+    if size < 0x100:
+        return bytes((0x78, size)) + data
+    if size < 0x1_0000:
+        return b"\x79" + size.to_bytes(2, "big") + data
+    return b"\x7a" + size.to_bytes(4, "big") + data
+
+
+def encode_number(value: int | float) -> bytes:
+    """A number; integers the reference cannot read as one travel as float64.
+
+    Raises:
+        UnencodableError: an integer that float64 cannot hold exactly.
+    """
+    if isinstance(value, int):
+        return cbor2.dumps(_safe_int(value, ""))
+    return b"\xfb" + _PACK_F64(value)
+
+
+def encode_map_header(count: int) -> bytes:
+    """The header of a map of `count` pairs."""
+    if count < 24:
+        return bytes((0xA0 | count,))
+    return bytes((0xB8, count)) if count < 0x100 else b"\xb9" + count.to_bytes(2, "big")
+
+
+def encode_value(value: object) -> bytes:
+    """Any value made of None, bool, numbers, text, bytes, aware datetimes, lists and maps with text keys.
+
+    Raises:
+        UnencodableError: says where in the value and why.
+    """
+    return cbor2.dumps(_encodable(value, "", 0))
+
+
+def _safe_int(value: int, path: str) -> int | float:
+    if spec.MIN_SAFE_INT <= value <= spec.MAX_SAFE_INT:
+        return int(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = 0.0
+    if number != value:
+        raise UnencodableError("is an integer that float64 cannot hold exactly", path)
+    return number
+
+
+def _encodable(value: object, path: str, depth: int) -> object:
+    if depth > _MAX_DEPTH:
+        raise UnencodableError(f"is nested more than {_MAX_DEPTH} levels deep", path)
+    if value is None or isinstance(value, bool | float) or type(value) is bytes:
+        return value
+    if isinstance(value, str):
+        encode_text(value) if value.isascii() else _check_text(value, path)
+        return str(value)
+    if isinstance(value, int):
+        return _safe_int(value, path)
+    if isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise UnencodableError("is a naive datetime: give it a time zone", path)
+        return cbor2.CBORTag(spec.TAG_EPOCH_DATE, epoch_ms(value) / 1000)
+    if isinstance(value, Mapping):
+        pairs = {}
+        for key, item in value.items():
+            where = f"{path}.{key}" if path else str(key)
+            if not isinstance(key, str):
+                raise UnencodableError(f"has a key of type {type(key).__name__}, not text", path)
+            _check_text(key, path)
+            pairs[key] = _encodable(item, where, depth + 1)
+        return pairs
+    if isinstance(value, list | tuple):
+        return [
+            _encodable(item, f"{path}.{position}" if path else str(position), depth + 1)
+            for position, item in enumerate(value)
+        ]
+    raise UnencodableError(f"is of type {type(value).__name__}, which the protocol does not carry", path)
+
+
+def _check_text(text: str, path: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UnencodableError("holds a lone surrogate, which UTF-8 cannot carry", path) from None
+
+
+# -- decode ------------------------------------------------------------------------------------
+
+_DECODE_ERRORS = (
+    cbor2.CBORDecodeError,
+    ValueError,
+    TypeError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+)
+
+# Whether an answer may hold `undefined` or a container under a tag. Every key of the protocol ends in
+# three letters; free-form values stand under an execution context; tags 258, 259 and 55799 make immutable containers. A payload
+# that happens to match costs one needless walk.
+_NEEDS_WALK = re.compile(rb"[A-Za-z]{3}\xf7|executionContext|\xd9\x01[\x02\x03]|\xd9\xd9\xf7")
+
+
+def _unwrap(value: Any, _immutable: bool) -> Any:
+    return value
+
+
+def _text_instant(value: Any, _immutable: bool) -> Any:
+    try:
+        return datetime.fromisoformat(value)
+    except (ValueError, TypeError):
+        return cbor2.CBORTag(spec.TAG_TEXT_DATE, value)
+
+
+def _epoch_instant(value: Any, _immutable: bool) -> Any:
+    try:
+        return datetime.fromtimestamp(value, UTC)
+    except (ValueError, TypeError, OverflowError, OSError):
+        return cbor2.CBORTag(spec.TAG_EPOCH_DATE, value)
+
+
+_PLAIN_DECODERS: Final = {spec.TAG_UINT8_ARRAY: _unwrap}
+_LENIENT_DECODERS: Final = {
+    spec.TAG_UINT8_ARRAY: _unwrap,
+    spec.TAG_TEXT_DATE: _text_instant,
+    spec.TAG_EPOCH_DATE: _epoch_instant,
+}
+
+
+def decode(data: bytes) -> Any:
+    """The one CBOR item that `data` is.
+
+    Lenient in form: `undefined` members are dropped, byte strings under tag 64 are unwrapped, dates
+    may be tag 0 or tag 1, indefinite lengths and invalid UTF-8 are read. Instants no datetime can
+    hold stay tagged. Strict in extent: the item must be whole and must be all there is.
+
+    Raises:
+        MalformedError: the bytes are not one whole CBOR item.
+    """
+    stream = BytesIO(data)
+    try:
+        value = cbor2.CBORDecoder(stream, semantic_decoders=_PLAIN_DECODERS).decode()
+    except _DECODE_ERRORS:
+        stream = BytesIO(data)
+        try:
+            value = cbor2.CBORDecoder(
+                stream, semantic_decoders=_LENIENT_DECODERS, str_errors="replace"
+            ).decode()
+        except _DECODE_ERRORS as error:
+            raise MalformedError(_why(error, data)) from None
+    if stream.tell() != len(data):
+        extra = len(data) - stream.tell()
+        raise MalformedError(f"{extra} bytes follow the CBOR item")
+    if _NEEDS_WALK.search(data):
+        value = _plain(value, 0)
+        if value is cbor2.undefined:
+            value = None
+    return value
+
+
+def _why(error: BaseException, data: bytes) -> str:
+    if not data:
+        return "the CBOR item is missing: there are no bytes"
+    if isinstance(error, cbor2.CBORDecodeEOF):
+        return f"the CBOR item is cut off after {len(data)} bytes"
+    return f"the bytes are no CBOR item ({type(error).__name__})"
+
+
+def _plain(value: Any, depth: int) -> Any:
+    """`value` with `undefined` dropped and the immutable containers under tags made plain."""
+    if depth > _MAX_DECODE_DEPTH:
+        raise MalformedError(f"the CBOR item is nested more than {_MAX_DECODE_DEPTH} levels deep")
+    if isinstance(value, Mapping):
+        return {key: _plain(item, depth + 1) for key, item in value.items() if item is not cbor2.undefined}
+    if isinstance(value, list | tuple):
+        return [None if item is cbor2.undefined else _plain(item, depth + 1) for item in value]
+    return value
+
+
+# -- frames ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One decoded frame."""
+
+    meta: dict[str, Any]
+    body: bytes
+
+
+def encode_frame(meta: bytes, body: bytes) -> bytes:
+    """A frame of an encoded CBOR map and a body."""
+    return b"".join((_PACK_U32(len(meta)), meta, _PACK_U32(len(body)), body))
+
+
+class FrameDecoder:
+    """Frames out of a byte stream that arrives in any pieces. Does no IO.
+
+    After the last piece, `receive_eof` says whether the stream stopped inside a frame.
+    """
+
+    __slots__ = ("_buffer", "_max_bytes", "_offset", "count")
+
+    def __init__(self, *, max_bytes: int | None = None) -> None:
+        """`max_bytes`: the longest meta or body to accept; None takes what the prefix can say."""
+        self._buffer = bytearray()
+        self._offset = 0
+        self._max_bytes = spec.MAX_U32 if max_bytes is None else max_bytes
+        self.count = 0
+        """How many whole frames have been taken out so far."""
+
+    def receive_data(self, data: bytes) -> Iterator[Frame]:
+        """The frames that `data` completes, in order.
+
+        Raises:
+            MalformedError: a meta that is no CBOR map, or a length over `max_bytes`.
+        """
+        self._buffer += data
+        while (frame := self._next()) is not None:
+            self.count += 1
+            yield frame
+        if self._offset:
+            del self._buffer[: self._offset]
+            self._offset = 0
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes received that no whole frame has used yet."""
+        return len(self._buffer) - self._offset
+
+    def receive_eof(self) -> None:
+        """The stream has ended.
+
+        Raises:
+            MalformedError: it ended inside a frame.
+        """
+        if self.pending_bytes:
+            raise MalformedError(
+                f"the stream ends inside frame {self.count}: {self.pending_bytes} bytes are left over"
+            )
+
+    def _next(self) -> Frame | None:
+        meta_range = self._part(self._offset, "meta")
+        if meta_range is None:
+            return None
+        body_range = self._part(meta_range[1], "body")
+        if body_range is None:
+            return None
+        try:
+            meta = decode(bytes(self._buffer[slice(*meta_range)]))
+        except MalformedError as error:
+            raise MalformedError(f"meta of frame {self.count}: {error}") from None
+        if not isinstance(meta, dict):
+            raise MalformedError(f"meta of frame {self.count} is {type(meta).__name__}, not a map")
+        frame = Frame(meta, bytes(self._buffer[slice(*body_range)]))
+        self._offset = body_range[1]
+        return frame
+
+    def _part(self, at: int, name: str) -> tuple[int, int] | None:
+        start = at + spec.LENGTH_BYTES
+        if len(self._buffer) < start:
+            return None
+        (length,) = _UNPACK_U32(self._buffer, at)
+        if length > self._max_bytes:
+            raise MalformedError(
+                f"{name} of frame {self.count} claims {length} bytes, more than {self._max_bytes}"
+            )
+        end: int = start + length
+        return (start, end) if len(self._buffer) >= end else None
+
+
+def decode_frames(data: bytes, *, max_bytes: int | None = None) -> list[Frame]:
+    """All frames of a whole body.
+
+    Raises:
+        MalformedError: the body is not a sequence of whole frames.
+    """
+    decoder = FrameDecoder(max_bytes=max_bytes)
+    frames = list(decoder.receive_data(data))
+    decoder.receive_eof()
+    return frames

@@ -1,0 +1,78 @@
+"""Every name and number the protocol fixes.
+
+Source, where a line names none: `@workflow/world-vercel` 5.0.0-beta.50, the published JavaScript client.
+"""
+
+from __future__ import annotations
+
+FRAMES_CONTENT_TYPE = "application/vnd.workflow.v4-frames"
+"""Content type of a framed answer, matched as a case-sensitive prefix."""
+REQUEST_CONTENT_TYPE = "application/octet-stream"
+"""Content type of a framed request."""
+CBOR_CONTENT_TYPE = "application/cbor"
+JSON_CONTENT_TYPE = "application/json"
+
+LENGTH_BYTES = 4
+"""Size of each of a frame's two length prefixes, unsigned big-endian."""
+FRAME_OVERHEAD_BYTES = 2 * LENGTH_BYTES
+MAX_U32 = 0xFFFF_FFFF
+
+MIN_SAFE_INT = -(2**31)
+MAX_SAFE_INT = 2**32 - 1
+"""Integers outside MIN_SAFE_INT..MAX_SAFE_INT travel as float64: the reference's decoder yields
+BigInt above and a wrong number below (measured on cbor-x 1.6.0)."""
+
+TAG_TEXT_DATE = 0
+TAG_EPOCH_DATE = 1
+TAG_UINT8_ARRAY = 64
+"""What cbor-x writes around a JavaScript Uint8Array."""
+
+DEFAULT_SPEC_VERSION = 2
+"""What an event without a specVersion is sent as."""
+MIN_SLOT_SPEC_VERSION = 6
+"""From this version on a run's event ids are slots, and batches are allowed. Source: `@workflow/world`."""
+MAX_SPEC_VERSION = 7
+
+DEFAULT_MAX_BATCH_EVENTS = 32
+HARD_MAX_BATCH_EVENTS = 50
+"""A fan-out event costs two items of a 100-item transaction."""
+DEFAULT_MAX_BATCH_BYTES = 768 * 1024
+
+MAX_ATTRIBUTE_EVENT_BYTES = 8192
+"""`attr_set`: most UTF-8 bytes of eventData written as JSON."""
+MAX_EXECUTION_CONTEXT_BYTES = 2048
+"""Most encoded bytes of an execution context."""
+MAX_CANCEL_REASON_CHARS = 512
+
+MAX_THROTTLE_BUDGET_S = 30.0
+MIN_THROTTLE_WAIT_S = 1.0
+TRANSIENT_RETRIES = 2
+TRANSIENT_BACKOFF_S = 0.1
+READ_RETRIES = 5
+READ_BACKOFF_S = 0.5
+MAX_LIST_RESUMES = 2
+
+KEY_END = "_end"
+KEY_ERROR = "_error"
+CURSOR_EVENT_PREFIX = "eid:"
+"""``eid:<event id>``: strictly behind that event, ascending."""
+
+HEADER_MAX_EVENTS = "x-wf-max-events"
+HEADER_EVENT_ID = "x-wf-event-id"
+HEADER_MITIGATED = "x-vercel-mitigated"
+MITIGATED_CHALLENGE = "challenge"
+HEADER_RETRY_AFTER = "Retry-After"
+HEADER_REQUEST_TIME = "X-Request-Time"
+
+CODE_BATCH_REQUIRES_SLOT_IDENTITY = "batch-requires-slot-identity"
+"""Refusal of a batch for a run below `MIN_SLOT_SPEC_VERSION`; status 400."""
+CODE_PAYLOAD_MISSING = "payload-missing"
+CODE_RUN_EXPIRED = "run-expired"
+CODE_CONFLICT = "conflict"
+
+KILL_SWITCH = "WORKFLOW_BATCH_TRANSITIONS"
+"""Environment variable; ``0`` or ``false`` in any case sends single posts only."""
+
+RUNS_PATH = "/v4/runs/{run_id}/events"
+EVENTS_PATH = "/v4/events"
+BATCH_SEGMENT = "batch"
