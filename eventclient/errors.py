@@ -38,6 +38,10 @@ class EventClientError(Exception):
         self.event_index = event_index
         self.receipts: tuple[Any, ...] = ()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copying and pickling must not go through the constructors, which need more than a message.
+        return _rebuild, (type(self), self.message, self.__dict__)
+
     def __str__(self) -> str:
         where = []
         if self.run_id is not None:
@@ -45,6 +49,12 @@ class EventClientError(Exception):
         if self.event_index is not None:
             where.append(f"event {self.event_index}")
         return f"{self.message} [{', '.join(where)}]" if where else self.message
+
+
+def _rebuild(kind: type[EventClientError], message: str, state: dict[str, Any]) -> EventClientError:
+    error = kind.__new__(kind, message)
+    error.__dict__.update(state)
+    return error
 
 
 class ConfigurationError(EventClientError):
@@ -211,7 +221,13 @@ class RunExpiredError(RejectedError):
 
 
 class PreconditionFailedError(RejectedError):
-    """412: the caller's view of the log is stale. Reload and decide again."""
+    """412: the caller's view of the log is stale. Reload and decide again.
+
+    Attributes:
+        log: the part of the log the caller is missing (a `Log`), when the server sent it whole.
+    """
+
+    log: Any = None
 
 
 class TooEarlyError(RejectedError):

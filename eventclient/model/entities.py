@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from eventclient.model.events import EVENT_SPECS
+from .events import EVENT_SPECS
 
 MAX_EPOCH_MS = 253402300799999
 """The last millisecond of the year 9999, the last a Python datetime can hold."""

@@ -492,9 +492,14 @@ SERVER_EVENT_TYPES = frozenset({"hook_conflict", "noop"})
 """Types only a server writes; they are read, never posted."""
 
 
+def payload_field(event: Event) -> str | None:
+    """The field of ``eventData`` that travels as the frame body, or None."""
+    return EVENT_SPECS[event.event_type].payload_field
+
+
 def payload_of(event: Event) -> bytes:
     """The bytes that travel as the frame body; empty when the type has none."""
-    field = EVENT_SPECS[event.event_type].payload_field
+    field = payload_field(event)
     return cast(bytes, getattr(event.event_data, field)) if field else b""
 
 

@@ -8,9 +8,10 @@ from enum import StrEnum
 from typing import Literal, overload
 
 from eventclient.errors import EventClientError, TransportError, rejection
-from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
-from eventclient.model.events import EVENT_SPECS, Entity, Event
 from eventclient.telemetry.ledger import Ledger
+
+from .entities import Hook, Run, Step, StoredEvent, Wait
+from .events import EVENT_SPECS, Entity, Event
 
 
 class Outcome(StrEnum):
@@ -97,6 +98,7 @@ class Receipt:
         step_created: a lazy ``step_started`` created its step.
         max_events: the most events the server allows on the run.
         log: the log or the part of it that came along (single posts that asked for it).
+        run_id: the run it was submitted to.
     """
 
     index: int
@@ -115,20 +117,21 @@ class Receipt:
     step_created: bool = False
     max_events: int | None = None
     log: Log | None = field(default=None, repr=False)
+    run_id: str = ""
 
     @property
     def persisted(self) -> Persisted:
         """Whether the event is in the log through this call: ``"yes"``, ``"no"`` or ``"unknown"``."""
         return PERSISTED[self.outcome]
 
-    def error(self, run_id: str) -> EventClientError:
+    def error(self) -> EventClientError:
         """The typed error this receipt stands for, as `EventClient.create` raises it."""
         if self.outcome in (Outcome.UNKNOWN, Outcome.UNSENT):
             error: EventClientError = TransportError(
                 self.message or f"{self.event.event_type} is {self.outcome}",
                 ambiguous=self.outcome is Outcome.UNKNOWN,
                 status=self.status,
-                run_id=run_id,
+                run_id=self.run_id,
                 event_index=self.index,
             )
         else:
@@ -137,7 +140,7 @@ class Receipt:
                 self.message or f"{self.event.event_type} was refused",
                 code=self.code,
                 hook=is_hook_delivery(self.event),
-                run_id=run_id,
+                run_id=self.run_id,
                 event_index=self.index,
             )
         error.receipts = (self,)
@@ -205,6 +208,6 @@ class BatchResult(Sequence[Receipt]):
     def raise_for_failures(self) -> None:
         """Raise the typed error of the first failure, with `.receipts` of the whole call; else nothing."""
         for receipt in self.failures:
-            error = receipt.error(self.run_id)
+            error = receipt.error()
             error.receipts = self._receipts
             raise error

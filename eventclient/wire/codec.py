@@ -7,7 +7,6 @@ Source: `@workflow/world-vercel` 5.0.0-beta.50 and cbor-x 1.6.0, measured agains
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any, Final
 
 import cbor2
 
-from eventclient.wire import spec
+from . import spec
 
 _PACK_U32: Final = struct.Struct(">I").pack
 _UNPACK_U32: Final = struct.Struct(">I").unpack_from
@@ -170,11 +169,6 @@ _DECODE_ERRORS = (
     MemoryError,
 )
 
-# Whether an answer may hold `undefined` or a container under a tag. Every key of the protocol ends in
-# three letters; free-form values stand under an execution context; tags 258, 259 and 55799 make immutable containers. A payload
-# that happens to match costs one needless walk.
-_NEEDS_WALK = re.compile(rb"[A-Za-z]{3}\xf7|executionContext|\xd9\x01[\x02\x03]|\xd9\xd9\xf7")
-
 
 def _unwrap(value: Any, _immutable: bool) -> Any:
     return value
@@ -226,10 +220,13 @@ def decode(data: bytes) -> Any:
     if stream.tell() != len(data):
         extra = len(data) - stream.tell()
         raise MalformedError(f"{extra} bytes follow the CBOR item")
-    if _NEEDS_WALK.search(data):
-        value = _plain(value, 0)
-        if value is cbor2.undefined:
-            value = None
+    if value is cbor2.undefined:
+        return None
+    if b"\xf7" in data and isinstance(value, dict | list):
+        try:
+            return _without_undefined(value, 0) if _holds_undefined(value) else value
+        except RecursionError:
+            raise MalformedError("the CBOR item refers to itself") from None
     return value
 
 
@@ -241,14 +238,27 @@ def _why(error: BaseException, data: bytes) -> str:
     return f"the bytes are no CBOR item ({type(error).__name__})"
 
 
-def _plain(value: Any, depth: int) -> Any:
-    """`value` with `undefined` dropped and the immutable containers under tags made plain."""
+def _holds_undefined(value: dict[Any, Any] | list[Any]) -> bool:
+    for item in value.values() if type(value) is dict else value:
+        if item is cbor2.undefined:
+            return True
+        kind = type(item)
+        if (kind is dict or kind is list) and _holds_undefined(item):
+            return True
+    return False
+
+
+def _without_undefined(value: Any, depth: int) -> Any:
     if depth > _MAX_DECODE_DEPTH:
         raise MalformedError(f"the CBOR item is nested more than {_MAX_DECODE_DEPTH} levels deep")
     if isinstance(value, Mapping):
-        return {key: _plain(item, depth + 1) for key, item in value.items() if item is not cbor2.undefined}
+        return {
+            key: _without_undefined(item, depth + 1)
+            for key, item in value.items()
+            if item is not cbor2.undefined
+        }
     if isinstance(value, list | tuple):
-        return [None if item is cbor2.undefined else _plain(item, depth + 1) for item in value]
+        return [None if item is cbor2.undefined else _without_undefined(item, depth + 1) for item in value]
     return value
 
 
@@ -298,6 +308,13 @@ class FrameDecoder:
             del self._buffer[: self._offset]
             self._offset = 0
 
+    def pending_meta(self) -> dict[str, Any] | None:
+        """The meta of the frame being received, once it and the length of its body are there."""
+        meta_range = self._part(self._offset, "meta")
+        if meta_range is None or len(self._buffer) < meta_range[1] + spec.LENGTH_BYTES:
+            return None
+        return self._meta(meta_range)
+
     @property
     def pending_bytes(self) -> int:
         """Bytes received that no whole frame has used yet."""
@@ -321,15 +338,19 @@ class FrameDecoder:
         body_range = self._part(meta_range[1], "body")
         if body_range is None:
             return None
+        meta = self._meta(meta_range)
+        frame = Frame(meta, bytes(self._buffer[slice(*body_range)]))
+        self._offset = body_range[1]
+        return frame
+
+    def _meta(self, where: tuple[int, int]) -> dict[str, Any]:
         try:
-            meta = decode(bytes(self._buffer[slice(*meta_range)]))
+            meta = decode(bytes(self._buffer[slice(*where)]))
         except MalformedError as error:
             raise MalformedError(f"meta of frame {self.count}: {error}") from None
         if not isinstance(meta, dict):
             raise MalformedError(f"meta of frame {self.count} is {type(meta).__name__}, not a map")
-        frame = Frame(meta, bytes(self._buffer[slice(*body_range)]))
-        self._offset = body_range[1]
-        return frame
+        return meta
 
     def _part(self, at: int, name: str) -> tuple[int, int] | None:
         start = at + spec.LENGTH_BYTES

@@ -16,8 +16,9 @@ from pydantic import BaseModel
 from eventclient.errors import InvalidEventError
 from eventclient.model.entities import read_instant
 from eventclient.model.events import EVENT_SPECS, Event, payload_of
-from eventclient.wire import spec
-from eventclient.wire.codec import (
+
+from . import spec
+from .codec import (
     Frame,
     MalformedError,
     UnencodableError,
@@ -127,21 +128,18 @@ _PLANS: Final = {event_type: _plan(event_type) for event_type in EVENT_SPECS}
 
 @dataclass(frozen=True, slots=True)
 class EncodedEvent:
-    """An event in bytes, but for the one pair in which a batch frame and a single frame differ.
-
-    Attributes:
-        batch_frame_bytes: size of the frame in a batch.
-    """
+    """An event in bytes, but for the one pair in which a batch frame and a single frame differ."""
 
     pairs: bytes
     count: int
     body: bytes
     resolved_single: bool
 
-    @property
-    def batch_frame_bytes(self) -> int:
-        header = 1 if self.count < 23 else 2
-        return spec.FRAME_OVERHEAD_BYTES + header + len(self.pairs) + len(_REF["resolve"]) + len(self.body)
+    def batch_frame_bytes(self, resolve_data: ResolveData | None = None) -> int:
+        """Size of `batch_frame` in bytes, its length prefixes included."""
+        pair = _REF["resolve" if resolve_data == "all" else "lazy"]
+        header = len(encode_map_header(self.count + 1))
+        return spec.FRAME_OVERHEAD_BYTES + header + len(self.pairs) + len(pair) + len(self.body)
 
     def batch_frame(self, resolve_data: ResolveData | None = None) -> bytes:
         """The frame as it stands in a batch."""

@@ -1,0 +1,171 @@
+"""Carries bytes. The only aiohttp client code; here, and only here, foreign exceptions become a `Loss`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import aiohttp
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from .options import ClientOptions
+
+# Below the shortest idle timeout common servers use (5 s), so that a pooled connection is dropped here
+# before it is dropped there.
+_KEEPALIVE_S: Final = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request, ready to be sent any number of times.
+
+    Attributes:
+        label: what it is, for logs and errors; no address, no secret.
+        partial: a cut answer is still worth having, as far as it goes (framed logs).
+    """
+
+    method: str
+    url: URL
+    label: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes | None = field(default=None, repr=False)
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response that is in hand.
+
+    Attributes:
+        cut: why the body stopped early; None when it is whole. Only for requests that take parts.
+    """
+
+    status: int
+    headers: CIMultiDictProxy[str] = field(repr=False)
+    body: bytes = field(repr=False)
+    cut: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """No response, or not all of one.
+
+    Attributes:
+        sent: whether the server may have seen the request.
+        cause: what happened, without addresses or contents.
+        status: of the answer that broke off, if one began.
+    """
+
+    sent: bool
+    cause: str
+    status: int | None = None
+
+
+class Transport(Protocol):
+    """Sends a request once."""
+
+    async def send(self, request: Request) -> Answer | Loss:
+        """The answer, or how it was lost. Raises nothing but a cancellation."""
+
+    async def aclose(self) -> None:
+        """Release what this transport opened itself."""
+
+
+class AiohttpTransport:
+    """Sends over an aiohttp session: its own, or an injected one that it never closes."""
+
+    def __init__(self, options: ClientOptions, session: aiohttp.ClientSession | None = None) -> None:
+        self._options = options
+        self._session = session
+        self._owned = session is None
+        self._closed = False
+        self._write_timeout = self._timeout(options.request_timeout_s)
+        self._list_timeout = self._timeout(options.list_timeout_s)
+
+    def _timeout(self, total_s: float) -> aiohttp.ClientTimeout:
+        options = self._options
+        return aiohttp.ClientTimeout(
+            total=total_s,
+            connect=options.connect_timeout_s,
+            sock_connect=options.connect_timeout_s,
+            sock_read=options.read_timeout_s,
+        )
+
+    async def send(self, request: Request) -> Answer | Loss:
+        session = self._open()
+        if session is None:
+            return Loss(sent=False, cause="the session is closed")
+        status: int | None = None
+        try:
+            async with session.request(
+                request.method,
+                request.url,
+                data=request.body,
+                headers=request.headers,
+                allow_redirects=False,
+                raise_for_status=False,
+                timeout=self._list_timeout if request.partial else self._write_timeout,
+            ) as response:
+                status = response.status
+                return await self._receive(request, response)
+        except aiohttp.ConnectionTimeoutError:
+            return Loss(sent=False, cause="no connection in time")
+        except aiohttp.ClientConnectorError as error:
+            return Loss(sent=False, cause=f"no connection ({_name(error)})")
+        except TimeoutError:
+            return Loss(sent=True, cause="no answer in time", status=status)
+        except (aiohttp.ClientError, OSError) as error:
+            # An aiohttp error may claim a status of its own; only that of a response in hand counts.
+            return Loss(sent=True, cause=f"connection lost ({_name(error)})", status=status)
+        except RuntimeError as error:
+            if not session.closed:
+                raise
+            return Loss(sent=False, cause=f"the session is closed ({_name(error)})")
+
+    async def _receive(self, request: Request, response: aiohttp.ClientResponse) -> Answer | Loss:
+        limit = self._options.max_answer_bytes
+        if not request.partial and (response.content_length or limit) < limit:
+            return Answer(response.status, response.headers, await response.read())
+        parts = bytearray()
+        cut = None
+        try:
+            async for piece in response.content.iter_any():
+                parts += piece
+                if len(parts) > limit:
+                    cut = f"the answer is longer than {limit} bytes"
+                    response.close()
+                    break
+        except (aiohttp.ClientError, OSError) as error:
+            cut = f"connection lost ({_name(error)})"
+        if cut is not None and not request.partial:
+            return Loss(sent=True, cause=cut, status=response.status)
+        return Answer(response.status, response.headers, bytes(parts), cut)
+
+    def _open(self) -> aiohttp.ClientSession | None:
+        if self._session is None and not self._closed:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=self._options.max_connections, keepalive_timeout=_KEEPALIVE_S
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+            )
+        session = self._session
+        return None if session is None or session.closed else session
+
+    async def aclose(self) -> None:
+        self._closed = True
+        if self._owned and self._session is not None:
+            await self._session.close()
+
+
+def _name(error: BaseException) -> str:
+    cause = error.__cause__ if isinstance(error, aiohttp.ClientError) and error.__cause__ else error
+    return type(cause).__name__
+
+
+def answer_headers(pairs: Mapping[str, str]) -> CIMultiDictProxy[str]:
+    """Headers as an `Answer` holds them, for transports that make answers themselves."""
+    return CIMultiDictProxy(CIMultiDict(pairs))

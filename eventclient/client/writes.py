@@ -1,0 +1,255 @@
+"""The flow of one write call: encode, cut into requests, send them, give each event its receipt."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from eventclient.batching.chunks import Chunk, plan_chunks, plan_waves, single_chunks
+from eventclient.errors import InvalidEventError
+from eventclient.model.events import EVENT_SPECS, Event
+from eventclient.model.outcomes import BatchResult, Receipt, is_hook_delivery
+from eventclient.policy.classify import FailureClass
+from eventclient.policy.eligibility import all_converge, converges
+from eventclient.policy.fallback import Fallback, FallbackLatch, fallback_for
+from eventclient.telemetry.ledger import LedgerBook
+from eventclient.wire import spec
+from eventclient.wire.requests import EncodedEvent, WriteParams, encode_event
+from eventclient.wire.responses import Result
+
+from . import receipts as written
+from .endpoint import Endpoint, segment
+from .options import ClientOptions
+from .posts import batch_reader, batch_request, single_reader, single_request
+from .sender import Delivery, Failure, Purse, Sender, Success
+
+logger: Final = logging.getLogger("eventclient")
+
+_REQUEST_LEVEL: Final = frozenset({401, 403})
+"""Refusals that speak of the caller, not of the event: the rest of the call would meet them too."""
+
+
+_EVENT_CLASSES: Final = tuple(facts.model for facts in EVENT_SPECS.values())
+
+
+def check_event(event: Event, index: int, run_id: str) -> None:
+    """Make sure that `event` is one.
+
+    Raises:
+        InvalidEventError: it is something else.
+    """
+    if not isinstance(event, _EVENT_CLASSES):
+        raise InvalidEventError(
+            f"is {type(event).__name__}, not an event: make one with parse_event",
+            field="event",
+            run_id=run_id,
+            event_index=index,
+        )
+
+
+class BatchWrite:
+    """One `create_batch` call.
+
+    `receipts` holds what is settled so far; `outcome` completes it, at any moment.
+    """
+
+    def __init__(
+        self,
+        sender: Sender,
+        endpoint: Endpoint,
+        options: ClientOptions,
+        latch: FallbackLatch,
+        run_id: str,
+        events: Sequence[Event],
+        params: WriteParams,
+    ) -> None:
+        """Checks and encodes everything.
+
+        Raises:
+            InvalidEventError: names the index and the field of the first event that cannot be sent.
+        """
+        self._sender = sender
+        self._endpoint = endpoint
+        self._options = options
+        self._latch = latch
+        self.run_id = run_id
+        self._run = segment(run_id, "run_id")
+        self.events = tuple(events)
+        self._params = params
+        self._encoded = self._encode()
+        self.receipts: list[Receipt | None] = [None] * len(self.events)
+        self._book = LedgerBook()
+        self._purse = sender.purse()
+
+    def _encode(self) -> list[EncodedEvent]:
+        now = self._options.clock.wall()
+        encoded = []
+        for index, event in enumerate(self.events):
+            params = self._params
+            check_event(event, index, self.run_id)
+            if event.event_type == "run_started":
+                # Nobody reads the log out of a batch, so the answer need not carry it.
+                params = replace(params, skip_preload=True)
+            try:
+                encoded.append(encode_event(event, now=now, params=params, batch=True))
+            except InvalidEventError as error:
+                error.run_id, error.event_index = self.run_id, index
+                raise
+        return encoded
+
+    def plan(self, *, batch: bool) -> list[Chunk]:
+        """The requests the events are cut into.
+
+        Raises:
+            InvalidEventError: an event is larger than a request may be.
+        """
+        resolve = self._params.resolve_data
+        sizes = [encoded.batch_frame_bytes(resolve) for encoded in self._encoded]
+        try:
+            chunks = plan_chunks(self.events, sizes, self._options.limits)
+        except InvalidEventError as error:
+            error.run_id = self.run_id
+            raise
+        return chunks if batch else single_chunks(len(self.events))
+
+    async def send(self, chunks: Sequence[Chunk], concurrency: int) -> BatchResult:
+        """Send `chunks`; each event is settled when its request is.
+
+        Raises:
+            EventClientError: a request failed as a whole; `.receipts` has every event's outcome.
+        """
+        for wave in plan_waves(chunks, self.events, concurrency):
+            if len(wave) == 1:
+                await self._send_chunk(wave[0])
+                continue
+            # No sibling is cut short by another's failure: what is under way is settled first.
+            tasks = [asyncio.ensure_future(self._send_chunk(chunk)) for chunk in wave]
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+            for end in ends:
+                if isinstance(end, BaseException):
+                    raise end
+        return self.outcome()
+
+    def outcome(self) -> BatchResult:
+        """Receipts of all events as things stand; what was not sent says so."""
+        done = written.completed(self.run_id, self.events, self.receipts)
+        return BatchResult(self.run_id, done, self._book.close())
+
+    async def _send_chunk(self, chunk: Chunk) -> None:
+        if chunk.batch and not self._latch.holds(self.run_id, self._options.clock.now()):
+            await self._send_batch(chunk)
+        else:
+            await self._send_singles(chunk)
+
+    def _purse_for_request(self) -> Purse:
+        return self._purse if self._options.retry.throttle_scope == "call" else self._sender.purse()
+
+    async def _send_batch(self, chunk: Chunk) -> None:
+        events = self.events[chunk.start : chunk.stop]
+        resolve = self._params.resolve_data
+        encoded = self._encoded[chunk.start : chunk.stop]
+        body = b"".join([item.batch_frame(resolve) for item in encoded])
+        delivery = Delivery()
+        end: Success[list[Result]] | Failure | None = None
+        try:
+            end = await self._sender.send(
+                batch_request(self._endpoint, self._options.clock, self._run, body, len(events)),
+                batch_reader(self.run_id, events),
+                delivery=delivery,
+                purse=self._purse_for_request(),
+                book=self._book,
+                run_id=self.run_id,
+                converges=all_converge(events),
+            )
+        finally:
+            if end is None:
+                for index, event in enumerate(events, chunk.start):
+                    self.receipts[index] = written.abandoned(self.run_id, index, event, "batch", delivery)
+        if isinstance(end, Success):
+            attempts, landed = tuple(delivery.attempts), delivery.maybe_landed
+            index = chunk.start
+            for event, result in zip(events, end.value, strict=True):
+                self.receipts[index] = written.answered(
+                    self.run_id, index, event, result, "batch", attempts, landed
+                )
+                index += 1
+            return
+        if await self._fell_back(chunk, end, delivery):
+            return
+        for index, event in enumerate(events, chunk.start):
+            self.receipts[index] = written.failed(self.run_id, index, event, end, "batch", delivery)
+        raise end.error
+
+    async def _fell_back(self, chunk: Chunk, failure: Failure, delivery: Delivery) -> bool:
+        """Whether a refusal of the batch route was answered by sending single posts."""
+        # After an ambiguous attempt the batch may be in the log, whatever the next answer says.
+        if failure.kind is not FailureClass.REFUSED or failure.status is None or delivery.maybe_landed:
+            return False
+        fallback = fallback_for(
+            failure.status, failure.code, latching_code=spec.CODE_BATCH_REQUIRES_SLOT_IDENTITY
+        )
+        if fallback is Fallback.NONE:
+            return False
+        self._book.fallbacks += 1
+        await self._send_singles(chunk, refused_with=failure.status if fallback is Fallback.LATCH else None)
+        return True
+
+    async def _send_singles(self, chunk: Chunk, *, refused_with: int | None = None) -> None:
+        for index in range(chunk.start, chunk.stop):
+            receipt = await self._send_single(index)
+            # A single post that meets the very 404 the batch met tells nothing about the batch route.
+            if refused_with is not None and not receipt.status == refused_with == 404:
+                self._latch.set(self.run_id, self._options.clock.now())
+                logger.warning(
+                    "the batch route answered %d for run %s: its events go as single posts from now on",
+                    refused_with,
+                    self.run_id,
+                )
+                refused_with = None
+
+    async def _send_single(self, index: int) -> Receipt:
+        event = self.events[index]
+        delivery = Delivery()
+        end: Success[Result] | Failure | None = None
+        try:
+            end = await self._sender.send(
+                single_request(
+                    self._endpoint,
+                    self._options.clock,
+                    self._run,
+                    event.event_type,
+                    self._encoded[index].single_frame(),
+                    streamed=False,
+                ),
+                single_reader(self.run_id, event),
+                delivery=delivery,
+                purse=self._purse_for_request(),
+                book=self._book,
+                run_id=self.run_id,
+                converges=converges(event),
+                hook=is_hook_delivery(event),
+            )
+        finally:
+            if end is None:
+                self.receipts[index] = written.abandoned(self.run_id, index, event, "single", delivery)
+        if isinstance(end, Success):
+            receipt = written.answered(
+                self.run_id,
+                index,
+                event,
+                end.value,
+                "single",
+                tuple(delivery.attempts),
+                delivery.maybe_landed,
+            )
+        else:
+            receipt = written.failed(self.run_id, index, event, end, "single", delivery)
+        self.receipts[index] = receipt
+        if isinstance(end, Failure):
+            end.error.event_index = index
+            if end.kind is not FailureClass.REFUSED or end.status in _REQUEST_LEVEL:
+                raise end.error
+        return receipt

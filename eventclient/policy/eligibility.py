@@ -1,0 +1,29 @@
+"""Whether events may be sent again after an answer was lost, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from eventclient.model.events import EVENT_SPECS, AttrSet, Convergence, Event, StepWriter
+
+
+def converges(event: Event, *, resume_pair: bool = False) -> bool:
+    """Whether sending `event` twice leaves the same log as sending it once.
+
+    `resume_pair` says that a resume id and its payload digest go with it.
+    """
+    rule = EVENT_SPECS[event.event_type].converges
+    if rule is Convergence.WITH_RESUME_PAIR:
+        return resume_pair
+    if rule is Convergence.UNLESS_STEP_WRITER:
+        return not (
+            isinstance(event, AttrSet)
+            and not event.correlation_id
+            and isinstance(event.event_data.writer, StepWriter)
+        )
+    return rule is Convergence.ALWAYS
+
+
+def all_converge(events: Iterable[Event]) -> bool:
+    """Whether a request of these events may be sent again: only if each of them converges."""
+    return all(converges(event) for event in events)
