@@ -41,7 +41,8 @@ from eventclient.model.events import (
     WaitCreated,
     parse_event,
 )
-from eventclient.model.outcomes import Attempt, BatchResult, Log, Outcome, Receipt
+from eventclient.model.outcomes import Attempt, BatchResult, Outcome, Receipt
+from eventclient.model.results import Log
 from eventclient.policy.retry import NO_RETRY, RetryOptions
 from eventclient.telemetry.ledger import Ledger
 

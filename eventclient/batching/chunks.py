@@ -6,7 +6,7 @@ the 768 KiB behind the limits).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eventclient.errors import ConfigurationError, InvalidEventError
@@ -52,41 +52,15 @@ class Chunk:
         return self.stop - self.start
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """What is never split: an event, or a create with its start."""
-
-    start: int
-    stop: int
-    size: int
-    entity: tuple[str, str | None]
-    batchable: bool
-
-
 def entity_key(event: Event) -> tuple[str, str | None]:
     """What identifies the entity an event changes within its run."""
     entity = EVENT_SPECS[event.event_type].entity
     return (entity, None if entity is Entity.RUN else event.correlation_id)
 
 
-def _units(events: Sequence[Event], sizes: Sequence[int], limits: BatchLimits) -> Iterator[_Unit]:
-    index = 0
-    while index < len(events):
-        event = events[index]
-        paired = index + 1 < len(events) and is_pair(event, events[index + 1])
-        # With batches of one there is no pair to keep together: both are single posts anyway.
-        stop = index + 2 if paired and limits.max_events > 1 else index + 1
-        size = sum(sizes[index:stop])
-        if size > limits.max_bytes:
-            what = "the pair it opens" if stop > index + 1 and sizes[index] <= limits.max_bytes else "it"
-            raise InvalidEventError(
-                f"{what} takes {size} bytes; one request carries {limits.max_bytes}"
-                " (ClientOptions.max_batch_bytes)",
-                field=f"eventData.{payload_field(event) or 'changes'}",
-                event_index=index,
-            )
-        yield _Unit(index, stop, size, entity_key(event), is_batchable(event))
-        index = stop
+def _opens_pair(events: Sequence[Event], index: int, limits: BatchLimits) -> bool:
+    # With batches of one there is no pair to keep together: both are single posts anyway.
+    return limits.max_events > 1 and index + 1 < len(events) and is_pair(events[index], events[index + 1])
 
 
 def plan_chunks(events: Sequence[Event], sizes: Sequence[int], limits: BatchLimits) -> list[Chunk]:
@@ -105,33 +79,46 @@ def plan_chunks(events: Sequence[Event], sizes: Sequence[int], limits: BatchLimi
         InvalidEventError: an event, or a pair, is larger than a whole request may be.
     """
     chunks: list[Chunk] = []
-    start = stop = size = 0
     entities: set[tuple[str, str | None]] = set()
-
-    def close() -> None:
-        if stop > start:
-            chunks.append(Chunk(start, stop, batch=stop - start > 1))
-
-    for unit in _units(events, sizes, limits):
-        count = unit.stop - unit.start
-        fits = (
-            unit.batchable
-            and stop - start + count <= limits.max_events
-            and size + unit.size <= limits.max_bytes
-            and unit.entity not in entities
-        )
-        if not fits:
-            close()
-            start, stop, size = unit.start, unit.start, 0
-            entities = set()
-        if unit.batchable:
-            stop, size = unit.stop, size + unit.size
-            entities.add(unit.entity)
+    start = index = size = 0
+    while index < len(events):
+        event = events[index]
+        stop = index + 1
+        if event.event_type == "step_created" and _opens_pair(events, index, limits):
+            stop = index + 2
+        added = sizes[index] if stop == index + 1 else sizes[index] + sizes[index + 1]
+        if added > limits.max_bytes:
+            raise _too_large(event, index, sizes[index], added, limits)
+        batchable, entity = is_batchable(event), entity_key(event)
+        if not (
+            batchable
+            and entity not in entities
+            and stop - start <= limits.max_events
+            and size + added <= limits.max_bytes
+        ):
+            if index > start:
+                chunks.append(Chunk(start, index, batch=index - start > 1))
+            start, size = index, 0
+            entities.clear()
+        if batchable:
+            size += added
+            entities.add(entity)
         else:
-            chunks.append(Chunk(unit.start, unit.stop, batch=False))
-            start = stop = unit.stop
-    close()
+            chunks.append(Chunk(index, stop, batch=False))
+            start = stop
+        index = stop
+    if index > start:
+        chunks.append(Chunk(start, index, batch=index - start > 1))
     return chunks
+
+
+def _too_large(event: Event, index: int, own: int, added: int, limits: BatchLimits) -> InvalidEventError:
+    what = "it" if own > limits.max_bytes else "the pair it opens"
+    return InvalidEventError(
+        f"{what} takes {added} bytes; one request carries {limits.max_bytes} (ClientOptions.max_batch_bytes)",
+        field=f"eventData.{payload_field(event) or 'changes'}",
+        event_index=index,
+    )
 
 
 def single_chunks(count: int) -> list[Chunk]:
@@ -145,6 +132,8 @@ def plan_waves(chunks: Sequence[Chunk], events: Sequence[Event], concurrency: in
     Chunks of one wave change different entities, and none of them changes the run, its attributes or a hook,
     which everything else depends on. Waves follow one another, so order is kept where it matters.
     """
+    if concurrency == 1 or len(chunks) == 1:
+        return [[chunk] for chunk in chunks]
     waves: list[list[Chunk]] = []
     seen: set[tuple[str, str | None]] = set()
     open_wave = False

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
 import aiohttp
 
-from eventclient.errors import ConfigurationError, EventClientError, TransportError
+from eventclient.errors import ConfigurationError
 from eventclient.model.entities import StoredEvent
 from eventclient.model.events import Event
-from eventclient.model.outcomes import BatchResult, Log, Outcome, Receipt
+from eventclient.model.outcomes import BatchResult, Receipt
+from eventclient.model.results import Log
 from eventclient.policy.fallback import FallbackLatch
 from eventclient.telemetry.ledger import Ledger
 from eventclient.wire.requests import NO_PARAMS, ResolveData, WriteParams
 
 from . import environment
+from .calls import Calls
 from .creation import SingleWrite
 from .endpoint import Endpoint, direct_endpoint, project_endpoint
 from .options import ClientOptions
@@ -31,8 +31,6 @@ from .writer import EventWriter
 from .writes import BatchWrite
 
 logger: Final = logging.getLogger("eventclient")
-
-MAX_UNCONFIRMED: Final = 10_000
 
 
 class EventClient:
@@ -102,12 +100,8 @@ class EventClient:
         self._reader = LogReader(self._sender, endpoint, options)
         self._latch = FallbackLatch()
         self._turns = Turns()
-        self._calls: set[asyncio.Timeout] = set()
+        self._calls = Calls()
         self._writers: list[EventWriter] = []
-        self._unconfirmed: list[Receipt] = []
-        self._closing = False
-        self._idle = asyncio.Event()
-        self._idle.set()
 
     def __repr__(self) -> str:
         return f"<EventClient {self._endpoint.base_url}>"
@@ -163,9 +157,8 @@ class EventClient:
             replay_divergence_count=replay_divergence_count,
         )
         write = SingleWrite(self._sender, self._reader, self._endpoint, self._options, run_id, event, params)
-        with self._reporting(run_id, lambda: (write.receipt,)):
-            async with self._call():
-                return await write.send()
+        with self._calls.call(run_id, lambda: (write.receipt,)):
+            return await write.send()
 
     async def create_batch(
         self,
@@ -203,12 +196,14 @@ class EventClient:
         if not write.events:
             return BatchResult(run_id, (), Ledger())
         chunks = write.plan(batch=self._options.batch and environment.batching_enabled())
-        with self._reporting(run_id, lambda: tuple(write.outcome())):
-            async with self._call():
-                if concurrency > 1:
-                    return await write.send(chunks, concurrency)
-                async with self._turns.take(run_id):
-                    return await write.send(chunks, 1)
+        with self._calls.call(run_id, write.settled):
+            if concurrency > 1:
+                return await write.send(chunks, concurrency)
+            await self._turns.enter(run_id)
+            try:
+                return await write.send(chunks, 1)
+            finally:
+                self._turns.leave(run_id)
 
     def writer(self, **options: Any) -> EventWriter:
         """A writer that coalesces concurrent single writes into batches; see `EventWriter` for options."""
@@ -227,7 +222,7 @@ class EventClient:
             NotFoundError: there is none with this id.
             TransportError, ProtocolError, ThrottleError, RejectedError: it could not be read.
         """
-        async with self._call():
+        with self._calls.call(run_id, tuple):
             return await self._reader.event(run_id, event_id, resolve_data)
 
     async def list_events(
@@ -239,7 +234,7 @@ class EventClient:
         sort_order: SortOrder | None = None,
         resolve_data: ResolveData | None = None,
         correlation_id: str | None = None,
-    ) -> AsyncIterator[Log]:
+    ) -> AsyncGenerator[Log, None]:
         """The pages of a run's log, until there is no more.
 
         Args:
@@ -264,7 +259,7 @@ class EventClient:
         )
         pages = self._reader.pages(listing)
         while True:
-            async with self._call():
+            with self._calls.call(run_id, tuple):
                 page = await anext(pages, None)
             if page is None:
                 return
@@ -304,66 +299,9 @@ class EventClient:
             closing before they were settled: ``unknown`` or ``unsent``.
         """
         for writer in self._writers:
-            left_by_writer = await writer.aclose(within)
             # A batch cut short has been noted on its way through this client already.
-            noted = {id(receipt) for receipt in self._unconfirmed}
-            self._unconfirmed += [receipt for receipt in left_by_writer if id(receipt) not in noted]
-        self._closing = True
-        try:
-            async with asyncio.timeout(within):
-                await self._idle.wait()
-        except TimeoutError:
-            now = asyncio.get_running_loop().time()
-            for call in self._calls:
-                call.reschedule(now)
-            await self._idle.wait()
+            noted = {id(receipt) for receipt in self._calls.unconfirmed}
+            self._calls.keep([left for left in await writer.aclose(within) if id(left) not in noted])
+        await self._calls.close(within)
         await self._transport.aclose()
-        left, self._unconfirmed = tuple(self._unconfirmed), []
-        return left
-
-    @asynccontextmanager
-    async def _call(self) -> AsyncIterator[None]:
-        """One call under way: refused after closing, ended by closing."""
-        if self._closing:
-            raise TransportError("the client is closed: nothing was sent", ambiguous=False)
-        call = asyncio.timeout(None)
-        try:
-            async with call:
-                self._calls.add(call)
-                self._idle.clear()
-                try:
-                    yield
-                finally:
-                    self._calls.discard(call)
-                    if not self._calls:
-                        self._idle.set()
-        except TimeoutError:
-            if not call.expired():
-                raise
-            raise TransportError("the client was closed during the call", ambiguous=True) from None
-
-    @contextmanager
-    def _reporting(self, run_id: str, receipts: Any) -> Iterator[None]:
-        """Attach receipts to whatever ends a write, and keep those nobody may get to see."""
-        try:
-            yield
-        except EventClientError as error:
-            error.run_id = error.run_id or run_id
-            error.receipts = receipts()
-            if isinstance(error, TransportError) and self._closing:
-                error.ambiguous = any(receipt.outcome is Outcome.UNKNOWN for receipt in error.receipts)
-                self._keep(error.receipts)
-            raise
-        except asyncio.CancelledError as error:
-            done = receipts()
-            # Whoever catches the cancellation finds the outcomes on it, as on any error of a write.
-            error.receipts = done  # type: ignore[attr-defined]
-            self._keep(done)
-            raise
-
-    def _keep(self, receipts: Sequence[Receipt]) -> None:
-        room = MAX_UNCONFIRMED - len(self._unconfirmed)
-        open_ends = [receipt for receipt in receipts if receipt.outcome in (Outcome.UNKNOWN, Outcome.UNSENT)]
-        if len(open_ends) > room:
-            logger.warning("%d receipts of cancelled writes are not kept", len(open_ends) - room)
-        self._unconfirmed += open_ends[:room]
+        return self._calls.take_unconfirmed()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from eventclient.errors import InvalidEventError, ProtocolError
 from eventclient.model.events import Event, payload_field
-from eventclient.model.outcomes import Log, Outcome, Receipt, is_hook_delivery
+from eventclient.model.outcomes import Outcome, Receipt, is_hook_delivery
+from eventclient.model.results import Log, Result
 from eventclient.policy.eligibility import converges
 from eventclient.telemetry.ledger import LedgerBook
 from eventclient.wire.codec import MalformedError
 from eventclient.wire.requests import WriteParams, encode_event
-from eventclient.wire.responses import Result
 
 from . import receipts as written
 from .endpoint import Endpoint, segment
@@ -109,15 +107,7 @@ class SingleWrite:
                 return self._receipt
             raise end.error
         result = await self._completed(end.value) if self._streamed else end.value
-        self._receipt = written.answered(
-            self.run_id,
-            0,
-            self._event,
-            result,
-            "single",
-            tuple(self._delivery.attempts),
-            self._delivery.maybe_landed,
-        )
+        self._receipt = written.single_answered(self.run_id, 0, self._event, result, self._delivery)
         return self._receipt
 
     async def _completed(self, result: Result) -> Result:
@@ -134,4 +124,5 @@ class SingleWrite:
             event, run = started(events)
         except MalformedError as error:
             raise ProtocolError(f"post of run_started: {error}", status=200, run_id=self.run_id) from None
-        return replace(result, stored=event, run=run, log=Log(tuple(events), cursor, False))
+        body = {"event": event, "run": run}
+        return Result(200, body=body, max_events=result.max_events, log=Log(tuple(events), cursor, False))

@@ -29,6 +29,7 @@ class ClientOptions:
         max_answer_bytes: longest answer that is read.
         allow_plain_http: send a token over plain http to a host that is not loopback.
         clock: where time comes from.
+        limits: of one batch, from the two values above.
 
     Raises:
         ConfigurationError: a value is out of its range.
@@ -46,9 +47,11 @@ class ClientOptions:
     max_answer_bytes: int = 1 << 30
     allow_plain_http: bool = False
     clock: Clock = field(default_factory=SystemClock)
+    limits: BatchLimits = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _ = self.limits
+        limits = BatchLimits(max_events=self.max_batch_events, max_bytes=self.max_batch_bytes)
+        object.__setattr__(self, "limits", limits)
         for name in ("connect_timeout_s", "read_timeout_s", "request_timeout_s", "list_timeout_s"):
             value = getattr(self, name)
             if not 0 < value < float("inf"):
@@ -61,8 +64,3 @@ class ClientOptions:
         for name in ("max_connections", "max_answer_bytes"):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"ClientOptions({name}=...): must be at least 1")
-
-    @property
-    def limits(self) -> BatchLimits:
-        """The limits of one batch."""
-        return BatchLimits(max_events=self.max_batch_events, max_bytes=self.max_batch_bytes)

@@ -8,11 +8,11 @@ from eventclient.clock import Clock
 from eventclient.errors import ProtocolError
 from eventclient.model.entities import Run, StoredEvent
 from eventclient.model.events import Event
-from eventclient.model.outcomes import Log
+from eventclient.model.results import Log, Result
 from eventclient.wire import spec
 from eventclient.wire.codec import MalformedError
 from eventclient.wire.logs import LogDecoder, fold_run
-from eventclient.wire.responses import Result, decode_batch, decode_single
+from eventclient.wire.responses import decode_batch, decode_single
 
 from .endpoint import Endpoint
 from .transport import Answer, Request

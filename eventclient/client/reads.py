@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeVar
 
 from eventclient.errors import InvalidEventError, ProtocolError, TransportError
 from eventclient.model.entities import StoredEvent
-from eventclient.model.outcomes import Log
+from eventclient.model.results import Log
 from eventclient.telemetry.ledger import LedgerBook
 from eventclient.wire import spec
 from eventclient.wire.codec import MalformedError
@@ -195,5 +195,8 @@ class LogReader:
 
 
 def _check_framed(answer: Answer) -> None:
+    if answer.status == 206:
+        # Its first events may be missing, and nothing in it would say so.
+        raise ProtocolError("the answer is a part of the log that nobody asked for")
     if not answer.headers.get("Content-Type", "").startswith(spec.FRAMES_CONTENT_TYPE):
         raise ProtocolError("the answer is no framed log: is this the address of an event server?")

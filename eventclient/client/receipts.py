@@ -3,56 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 from eventclient.model.events import Event
-from eventclient.model.outcomes import Attempt, Outcome, Receipt, Via
+from eventclient.model.outcomes import Outcome, Receipt, Via
+from eventclient.model.results import Result
 from eventclient.policy.classify import FailureClass
-from eventclient.wire.responses import Result
 
 from .sender import Delivery, Failure
 
 
-def answered(
-    run_id: str,
-    index: int,
-    event: Event,
-    result: Result,
-    via: Via,
-    attempts: tuple[Attempt, ...],
-    landed: bool,
-) -> Receipt:
-    """The receipt of an event the server answered for.
-
-    `landed` says that an earlier attempt of the same request may have stored it.
-    """
-    status = result.status
+def single_answered(run_id: str, index: int, event: Event, result: Result, delivery: Delivery) -> Receipt:
+    """The receipt of an event whose single post the server answered with success."""
     stored = result.stored
-    if status != 200:
-        outcome = _refused(status, landed)
-    elif stored is not None and stored.event_type != event.event_type:
-        # A hook token that is held by another run is answered with 200 and a hook_conflict event.
-        outcome = Outcome.CONFLICT
-    else:
-        outcome = Outcome.CREATED
-    return Receipt(
-        index,
-        event,
-        outcome,
-        status,
-        result.code,
-        result.message,
-        stored,
-        result.run,
-        result.step,
-        result.hook,
-        result.wait,
-        via,
-        attempts,
-        result.step_created,
-        result.max_events,
-        result.log,
-        run_id,
-    )
+    # A hook token that is held by another run is answered with 200 and a hook_conflict event.
+    same = stored is None or stored.event_type == event.event_type
+    outcome = Outcome.CREATED if same else Outcome.CONFLICT
+    return Receipt(index, event, outcome, result, "single", tuple(delivery.attempts), run_id)
+
+
+def batch_answered(
+    run_id: str, start: int, events: Sequence[Event], results: Sequence[Result], delivery: Delivery
+) -> list[Receipt]:
+    """The receipts of a batch the server answered; `start` is the index of its first event in the call."""
+    attempts, landed = tuple(delivery.attempts), delivery.maybe_landed
+    return [
+        Receipt(
+            index,
+            event,
+            Outcome.CREATED if result.status == 200 else _refused(result.status or 0, landed),
+            result,
+            "batch",
+            attempts,
+            run_id,
+        )
+        for index, event, result in zip(count(start), events, results, strict=False)
+    ]
 
 
 def _refused(status: int, landed: bool) -> Outcome:
@@ -70,38 +56,22 @@ def failed(run_id: str, index: int, event: Event, failure: Failure, via: Via, de
         outcome = Outcome.UNKNOWN
     else:
         outcome = Outcome.UNSENT
-    return Receipt(
-        index,
-        event,
-        outcome,
-        failure.status,
-        failure.code,
-        failure.error.message,
-        via=via,
-        attempts=tuple(delivery.attempts),
-        run_id=run_id,
-    )
+    result = Result(failure.status, failure.code, failure.error.message)
+    return Receipt(index, event, outcome, result, via, tuple(delivery.attempts), run_id)
 
 
 def abandoned(run_id: str, index: int, event: Event, via: Via, delivery: Delivery) -> Receipt:
     """The receipt of an event whose request was broken off from outside."""
     uncertain = delivery.uncertain
-    return Receipt(
-        index,
-        event,
-        Outcome.UNKNOWN if uncertain else Outcome.UNSENT,
-        message="broken off while its answer was awaited" if uncertain else "broken off before it was sent",
-        via=via,
-        attempts=tuple(delivery.attempts),
-        run_id=run_id,
-    )
+    outcome = Outcome.UNKNOWN if uncertain else Outcome.UNSENT
+    told = "broken off while its answer was awaited" if uncertain else "broken off before it was sent"
+    return Receipt(index, event, outcome, Result(None, None, told), via, tuple(delivery.attempts), run_id)
 
 
 def unsent(run_id: str, index: int, event: Event) -> Receipt:
     """The receipt of an event that was never sent."""
-    return Receipt(
-        index, event, Outcome.UNSENT, message="not sent: the call ended before its turn", run_id=run_id
-    )
+    told = Result(None, None, "not sent: the call ended before its turn")
+    return Receipt(index, event, Outcome.UNSENT, told, run_id=run_id)
 
 
 def completed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Final, Protocol
 
 import aiohttp
@@ -15,6 +16,7 @@ from .options import ClientOptions
 # Below the shortest idle timeout common servers use (5 s), so that a pooled connection is dropped here
 # before it is dropped there.
 _KEEPALIVE_S: Final = 4.0
+_LARGE_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class AiohttpTransport:
             async with session.request(
                 request.method,
                 request.url,
-                data=request.body,
+                data=_data(request.body),
                 headers=request.headers,
                 allow_redirects=False,
                 raise_for_status=False,
@@ -152,6 +154,8 @@ class AiohttpTransport:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
             )
+            # aiohttp sends a GET again by itself, at once and uncounted; resending is the sender's affair.
+            self._session._retry_connection = False
         session = self._session
         return None if session is None or session.closed else session
 
@@ -159,6 +163,11 @@ class AiohttpTransport:
         self._closed = True
         if self._owned and self._session is not None:
             await self._session.close()
+
+
+def _data(body: bytes | None) -> bytes | BytesIO | None:
+    # aiohttp warns about large bytes, which it writes at once; a stream it writes piece by piece.
+    return body if body is None or len(body) < _LARGE_BYTES else BytesIO(body)
 
 
 def _name(error: BaseException) -> str:

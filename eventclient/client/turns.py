@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-
-
-@dataclass(slots=True)
-class _Queue:
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    users: int = 0
 
 
 class Turns:
     """Keeps calls for one run in order without holding up other runs. Forgets runs nobody waits for."""
 
-    def __init__(self) -> None:
-        self._queues: dict[str, _Queue] = {}
+    __slots__ = ("_queues",)
 
-    @asynccontextmanager
-    async def take(self, run_id: str) -> AsyncIterator[None]:
-        """Wait for the turn of `run_id` and hold it."""
-        queue = self._queues.setdefault(run_id, _Queue())
-        queue.users += 1
+    def __init__(self) -> None:
+        self._queues: dict[str, tuple[asyncio.Lock, int]] = {}
+
+    async def enter(self, run_id: str) -> None:
+        """Wait for the turn of `run_id`; `leave` must follow, unless this raises."""
+        lock, users = self._queues.get(run_id) or (asyncio.Lock(), 0)
+        self._queues[run_id] = (lock, users + 1)
         try:
-            async with queue.lock:
-                yield
-        finally:
-            queue.users -= 1
-            if not queue.users:
-                del self._queues[run_id]
+            await lock.acquire()
+        except asyncio.CancelledError:
+            self._forget(run_id)
+            raise
+
+    def leave(self, run_id: str) -> None:
+        """Give the turn to the next."""
+        self._queues[run_id][0].release()
+        self._forget(run_id)
+
+    def _forget(self, run_id: str) -> None:
+        lock, users = self._queues[run_id]
+        if users == 1:
+            del self._queues[run_id]
+        else:
+            self._queues[run_id] = (lock, users - 1)

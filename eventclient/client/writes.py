@@ -12,19 +12,19 @@ from eventclient.batching.chunks import Chunk, plan_chunks, plan_waves, single_c
 from eventclient.errors import InvalidEventError
 from eventclient.model.events import EVENT_SPECS, Event
 from eventclient.model.outcomes import BatchResult, Receipt, is_hook_delivery
+from eventclient.model.results import Result
 from eventclient.policy.classify import FailureClass
 from eventclient.policy.eligibility import all_converge, converges
 from eventclient.policy.fallback import Fallback, FallbackLatch, fallback_for
 from eventclient.telemetry.ledger import LedgerBook
 from eventclient.wire import spec
 from eventclient.wire.requests import EncodedEvent, WriteParams, encode_event
-from eventclient.wire.responses import Result
 
 from . import receipts as written
 from .endpoint import Endpoint, segment
 from .options import ClientOptions
 from .posts import batch_reader, batch_request, single_reader, single_request
-from .sender import Delivery, Failure, Purse, Sender, Success
+from .sender import Delivery, Failure, Sender, Success
 
 logger: Final = logging.getLogger("eventclient")
 
@@ -32,7 +32,7 @@ _REQUEST_LEVEL: Final = frozenset({401, 403})
 """Refusals that speak of the caller, not of the event: the rest of the call would meet them too."""
 
 
-_EVENT_CLASSES: Final = tuple(facts.model for facts in EVENT_SPECS.values())
+_EVENT_CLASSES: Final = frozenset(facts.model for facts in EVENT_SPECS.values())
 
 
 def check_event(event: Event, index: int, run_id: str) -> None:
@@ -41,7 +41,7 @@ def check_event(event: Event, index: int, run_id: str) -> None:
     Raises:
         InvalidEventError: it is something else.
     """
-    if not isinstance(event, _EVENT_CLASSES):
+    if not isinstance(event, tuple(_EVENT_CLASSES)):
         raise InvalidEventError(
             f"is {type(event).__name__}, not an event: make one with parse_event",
             field="event",
@@ -53,7 +53,7 @@ def check_event(event: Event, index: int, run_id: str) -> None:
 class BatchWrite:
     """One `create_batch` call.
 
-    `receipts` holds what is settled so far; `outcome` completes it, at any moment.
+    `settled` says at any moment how each event stands.
     """
 
     def __init__(
@@ -82,14 +82,16 @@ class BatchWrite:
         self._encoded = self._encode()
         self.receipts: list[Receipt | None] = [None] * len(self.events)
         self._book = LedgerBook()
-        self._purse = sender.purse()
+        # With the scope "call" every request draws on one purse, else each on its own.
+        self._purse = sender.purse() if options.retry.throttle_scope == "call" else None
 
     def _encode(self) -> list[EncodedEvent]:
         now = self._options.clock.wall()
         encoded = []
         for index, event in enumerate(self.events):
             params = self._params
-            check_event(event, index, self.run_id)
+            if event.__class__ not in _EVENT_CLASSES:
+                check_event(event, index, self.run_id)
             if event.event_type == "run_started":
                 # Nobody reads the log out of a batch, so the answer need not carry it.
                 params = replace(params, skip_preload=True)
@@ -131,21 +133,17 @@ class BatchWrite:
             for end in ends:
                 if isinstance(end, BaseException):
                     raise end
-        return self.outcome()
+        return BatchResult(self.run_id, self.settled(), self._book.close())
 
-    def outcome(self) -> BatchResult:
+    def settled(self) -> tuple[Receipt, ...]:
         """Receipts of all events as things stand; what was not sent says so."""
-        done = written.completed(self.run_id, self.events, self.receipts)
-        return BatchResult(self.run_id, done, self._book.close())
+        return written.completed(self.run_id, self.events, self.receipts)
 
     async def _send_chunk(self, chunk: Chunk) -> None:
         if chunk.batch and not self._latch.holds(self.run_id, self._options.clock.now()):
             await self._send_batch(chunk)
         else:
             await self._send_singles(chunk)
-
-    def _purse_for_request(self) -> Purse:
-        return self._purse if self._options.retry.throttle_scope == "call" else self._sender.purse()
 
     async def _send_batch(self, chunk: Chunk) -> None:
         events = self.events[chunk.start : chunk.stop]
@@ -159,7 +157,7 @@ class BatchWrite:
                 batch_request(self._endpoint, self._options.clock, self._run, body, len(events)),
                 batch_reader(self.run_id, events),
                 delivery=delivery,
-                purse=self._purse_for_request(),
+                purse=self._purse or self._sender.purse(),
                 book=self._book,
                 run_id=self.run_id,
                 converges=all_converge(events),
@@ -169,13 +167,9 @@ class BatchWrite:
                 for index, event in enumerate(events, chunk.start):
                     self.receipts[index] = written.abandoned(self.run_id, index, event, "batch", delivery)
         if isinstance(end, Success):
-            attempts, landed = tuple(delivery.attempts), delivery.maybe_landed
-            index = chunk.start
-            for event, result in zip(events, end.value, strict=True):
-                self.receipts[index] = written.answered(
-                    self.run_id, index, event, result, "batch", attempts, landed
-                )
-                index += 1
+            self.receipts[chunk.start : chunk.stop] = written.batch_answered(
+                self.run_id, chunk.start, events, end.value, delivery
+            )
             return
         if await self._fell_back(chunk, end, delivery):
             return
@@ -202,13 +196,19 @@ class BatchWrite:
             receipt = await self._send_single(index)
             # A single post that meets the very 404 the batch met tells nothing about the batch route.
             if refused_with is not None and not receipt.status == refused_with == 404:
-                self._latch.set(self.run_id, self._options.clock.now())
-                logger.warning(
-                    "the batch route answered %d for run %s: its events go as single posts from now on",
-                    refused_with,
-                    self.run_id,
-                )
+                self._remember(refused_with)
                 refused_with = None
+
+    def _remember(self, status: int) -> None:
+        now = self._options.clock.now()
+        # Of several requests that fly together the first to know speaks for all.
+        if not self._latch.holds(self.run_id, now):
+            self._latch.set(self.run_id, now)
+            logger.warning(
+                "the batch route answered %d for run %s: its events go as single posts from now on",
+                status,
+                self.run_id,
+            )
 
     async def _send_single(self, index: int) -> Receipt:
         event = self.events[index]
@@ -226,7 +226,7 @@ class BatchWrite:
                 ),
                 single_reader(self.run_id, event),
                 delivery=delivery,
-                purse=self._purse_for_request(),
+                purse=self._purse or self._sender.purse(),
                 book=self._book,
                 run_id=self.run_id,
                 converges=converges(event),
@@ -236,15 +236,7 @@ class BatchWrite:
             if end is None:
                 self.receipts[index] = written.abandoned(self.run_id, index, event, "single", delivery)
         if isinstance(end, Success):
-            receipt = written.answered(
-                self.run_id,
-                index,
-                event,
-                end.value,
-                "single",
-                tuple(delivery.attempts),
-                delivery.maybe_landed,
-            )
+            receipt = written.single_answered(self.run_id, index, event, end.value, delivery)
         else:
             receipt = written.failed(self.run_id, index, event, end, "single", delivery)
         self.receipts[index] = receipt

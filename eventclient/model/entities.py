@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self
+from types import NoneType
+from typing import Any, Final, Literal, Self, TypeGuard, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
@@ -49,7 +50,6 @@ def read_whole(value: object) -> object:
 
 _INSTANTS = (datetime, datetime | None)
 _WHOLES = (int, int | None)
-Identity = Annotated[str, Field(min_length=1)]
 
 
 class _Entity(BaseModel):
@@ -109,9 +109,9 @@ class StoredEvent(_Entity):
         event_data: the fields, with the payload bytes under the payload field when they were read.
     """
 
-    event_type: Identity
-    run_id: Identity
-    event_id: Identity
+    event_type: str
+    run_id: str
+    event_id: str
     created_at: datetime
     correlation_id: str | None = None
     spec_version: int | None = None
@@ -139,7 +139,7 @@ TERMINAL_STEP_STATUSES = frozenset({"completed", "failed", "cancelled"})
 class Run(_Entity):
     """A run and where it stands."""
 
-    run_id: Identity
+    run_id: str
     status: RunStatus
     deployment_id: str
     workflow_name: str
@@ -167,8 +167,8 @@ class Run(_Entity):
 class Step(_Entity):
     """A step and where it stands. `attempt` counts its starts."""
 
-    run_id: Identity
-    step_id: Identity
+    run_id: str
+    step_id: str
     step_name: str
     status: StepStatus
     attempt: int
@@ -186,8 +186,8 @@ class Step(_Entity):
 class Hook(_Entity):
     """A hook: a token through which the outside resumes a run."""
 
-    run_id: Identity
-    hook_id: Identity
+    run_id: str
+    hook_id: str
     token: str = Field(repr=False)
     owner_id: str
     project_id: str
@@ -205,11 +205,73 @@ class Hook(_Entity):
 class Wait(_Entity):
     """A wait until an instant."""
 
-    wait_id: Identity
-    run_id: Identity
+    wait_id: str
+    run_id: str
     status: WaitStatus
     created_at: datetime
     updated_at: datetime
     resume_at: datetime | None = None
     completed_at: datetime | None = None
     spec_version: int | None = None
+
+
+_MAYBE_TEXT: Final = frozenset({str, NoneType})
+_MAYBE_INT: Final = frozenset({int, NoneType})
+_MAYBE_INSTANT: Final = frozenset({datetime, NoneType})
+_MAYBE_BYTES: Final = frozenset({bytes, NoneType})
+_SIMPLE: Final = frozenset({str, int, float, bool, bytes, datetime})
+
+
+def is_plain_event(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether `value` is a map that `StoredEvent` takes as it is, with event data of simple values.
+
+    Half the price of building the event, and as good: what is plain can be built later without fail. A False
+    means no more than that a closer look is due.
+    """
+    if value.__class__ is not dict:
+        return False
+    get = cast(dict[str, Any], value).get
+    data = get("eventData")
+    if data is not None:
+        if data.__class__ is not dict:
+            return False
+        for key, item in data.items():
+            if key.__class__ is not str or item.__class__ not in _SIMPLE:
+                return False
+    return (
+        get("eventType").__class__ is str
+        and get("runId").__class__ is str
+        and get("eventId").__class__ is str
+        and get("createdAt").__class__ is datetime
+        and get("correlationId").__class__ in _MAYBE_TEXT
+        and get("specVersion").__class__ in _MAYBE_INT
+        and get("occurredAt").__class__ in _MAYBE_INSTANT
+        and get("resumeId").__class__ in _MAYBE_TEXT
+    )
+
+
+def is_plain_step(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether `value` is a map that `Step` takes as it is; see `is_plain_event`."""
+    if value.__class__ is not dict:
+        return False
+    get = cast(dict[str, Any], value).get
+    return (
+        get("runId").__class__ is str
+        and get("stepId").__class__ is str
+        and get("stepName").__class__ is str
+        and get("status").__class__ is str
+        and get("status") in _STEP_STATUSES
+        and get("attempt").__class__ is int
+        and get("createdAt").__class__ is datetime
+        and get("updatedAt").__class__ is datetime
+        and get("startedAt").__class__ in _MAYBE_INSTANT
+        and get("completedAt").__class__ in _MAYBE_INSTANT
+        and get("retryAfter").__class__ in _MAYBE_INSTANT
+        and get("specVersion").__class__ in _MAYBE_INT
+        and get("input").__class__ in _MAYBE_BYTES
+        and get("output").__class__ in _MAYBE_BYTES
+        and get("error").__class__ in _MAYBE_BYTES
+    )
+
+
+_STEP_STATUSES: Final = frozenset(get_args(StepStatus))

@@ -57,7 +57,10 @@ def _check_instant(value: object) -> datetime:
         )
     if value.utcoffset() is None:
         raise PydanticCustomError("instant", "is a naive datetime: give it a time zone (datetime.now(UTC))")
-    return value.astimezone(UTC)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise PydanticCustomError("instant", "is outside the years 1 to 9999 in UTC") from None
 
 
 def _check_context(value: object) -> object:
@@ -519,9 +522,9 @@ def is_pair(first: Event, second: Event) -> bool:
 
 def is_batchable(event: Event) -> bool:
     """Whether the batch route takes this event."""
-    return EVENT_SPECS[event.event_type].batchable and not (
-        isinstance(event, StepStarted) and event.event_data.input
-    )
+    if event.event_type == "step_started":
+        return not event.event_data.input
+    return EVENT_SPECS[event.event_type].batchable
 
 
 def parse_event(mapping: Mapping[str, Any]) -> Event:
@@ -540,7 +543,7 @@ def parse_event(mapping: Mapping[str, Any]) -> Event:
     event_type = mapping.get("eventType", mapping.get("event_type"))
     if event_type is None:
         raise InvalidEventError("is missing: every event names its type", field="eventType")
-    if event_type in SERVER_EVENT_TYPES:
+    if isinstance(event_type, str) and event_type in SERVER_EVENT_TYPES:
         raise InvalidEventError(
             f"{event_type} is written by the server alone and cannot be posted", field="eventType"
         )
@@ -562,7 +565,9 @@ def _invalid(error: ValidationError) -> InvalidEventError:
     for part in first["loc"]:
         # The chosen arm of the writer's union stands in the location as if it were a field.
         if path[-1:] != ["writer"] or part not in ("workflow", "step"):
-            path.append(to_camel(part) if isinstance(part, str) else str(part))
+            # The names of attributes are the caller's own.
+            own = not isinstance(part, str) or path[-1:] == ["attributes"]
+            path.append(str(part) if own else to_camel(str(part)))
     reason = {
         "missing": "is missing",
         "extra_forbidden": "is no field of an event",

@@ -239,7 +239,7 @@ def apply(kind: str, run: RunState, part: PartState | None = None, key: KeyState
         key: the state of the event's key, for the kinds of `KEY_TRANSITIONS`.
 
     Raises:
-        KeyError: a kind no table knows, or a state of another kind of entity.
+        KeyError: a kind, or a state for that kind, that no table knows.
     """
     keyed = KEY_TRANSITIONS[kind][key] if kind in KEY_TRANSITIONS else None
     if keyed is not None and run is not RunState.ABSENT:

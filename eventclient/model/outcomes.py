@@ -12,6 +12,7 @@ from eventclient.telemetry.ledger import Ledger
 
 from .entities import Hook, Run, Step, StoredEvent, Wait
 from .events import EVENT_SPECS, Entity, Event
+from .results import Log, Result
 
 
 class Outcome(StrEnum):
@@ -67,57 +68,83 @@ class Attempt:
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
-    """The part of a run's log that came with an answer.
-
-    Attributes:
-        cursor: where to read on from; None when the answer named none.
-        has_more: whether the server holds more behind `events`.
-    """
-
-    events: tuple[StoredEvent, ...]
-    cursor: str | None
-    has_more: bool
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Receipt:
-    """What one submitted event met.
+    """What one submitted event met. To be read, not changed.
 
     Attributes:
         index: its position in the call.
         event: the event as submitted.
         outcome: see `Outcome`.
-        status: the event's own status (200, 409, ...); None when there was no answer.
-        code, message: the server's, on a refusal.
-        stored: the event as the server stored it.
-        run, step, hook, wait: the entity it changed, where the answer held it.
+        result: what the server said of it; status, code, entities and the rest are read from here.
         via: whether it went by the batch route or as a single post; None when it was not sent.
         attempts: every try of the request that carried it.
-        step_created: a lazy ``step_started`` created its step.
-        max_events: the most events the server allows on the run.
-        log: the log or the part of it that came along (single posts that asked for it).
         run_id: the run it was submitted to.
     """
 
+    # Not frozen: a frozen dataclass takes three times as long to make, and one is made for every event.
     index: int
     event: Event
     outcome: Outcome
-    status: int | None = None
-    code: str | None = None
-    message: str | None = None
-    stored: StoredEvent | None = None
-    run: Run | None = None
-    step: Step | None = None
-    hook: Hook | None = None
-    wait: Wait | None = None
+    result: Result = field(default=Result(None), repr=False)
     via: Via | None = None
     attempts: tuple[Attempt, ...] = field(default=(), repr=False)
-    step_created: bool = False
-    max_events: int | None = None
-    log: Log | None = field(default=None, repr=False)
     run_id: str = ""
+
+    @property
+    def status(self) -> int | None:
+        """The event's own status (200, 409, ...); None when there was no answer."""
+        return self.result.status
+
+    @property
+    def code(self) -> str | None:
+        """The server's code, on a refusal."""
+        return self.result.code
+
+    @property
+    def message(self) -> str | None:
+        """Why, where the outcome is not ``created``."""
+        return self.result.message
+
+    @property
+    def stored(self) -> StoredEvent | None:
+        """The event as the server stored it."""
+        return self.result.stored
+
+    @property
+    def run(self) -> Run | None:
+        """The run, where the answer held it."""
+        return self.result.run
+
+    @property
+    def step(self) -> Step | None:
+        """The step, where the answer held it."""
+        return self.result.step
+
+    @property
+    def hook(self) -> Hook | None:
+        """The hook, where the answer held it."""
+        return self.result.hook
+
+    @property
+    def wait(self) -> Wait | None:
+        """The wait, where the answer held it."""
+        return self.result.wait
+
+    @property
+    def step_created(self) -> bool:
+        """Whether a lazy ``step_started`` created its step."""
+        return self.result.step_created
+
+    @property
+    def max_events(self) -> int | None:
+        """The most events the server allows on the run, where it said so."""
+        return self.result.max_events
+
+    @property
+    def log(self) -> Log | None:
+        """The log or the part of it that came along, for single posts that asked for it."""
+        return self.result.log
 
     @property
     def persisted(self) -> Persisted:

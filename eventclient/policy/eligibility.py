@@ -26,4 +26,7 @@ def converges(event: Event, *, resume_pair: bool = False) -> bool:
 
 def all_converge(events: Iterable[Event]) -> bool:
     """Whether a request of these events may be sent again: only if each of them converges."""
-    return all(converges(event) for event in events)
+    return all(event.event_type in _ALWAYS or converges(event) for event in events)
+
+
+_ALWAYS = frozenset(name for name, facts in EVENT_SPECS.items() if facts.converges is Convergence.ALWAYS)

@@ -23,7 +23,6 @@ _UNPACK_U32: Final = struct.Struct(">I").unpack_from
 _PACK_F64: Final = struct.Struct(">d").pack
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_DEPTH: Final = 64
-_MAX_DECODE_DEPTH: Final = 400
 
 
 class MalformedError(ValueError):
@@ -49,6 +48,9 @@ class UnencodableError(ValueError):
 
 def epoch_ms(instant: datetime) -> int:
     """Whole milliseconds since 1970, cut off towards the past."""
+    if instant.tzinfo is UTC and 1970 <= instant.year < 2100:
+        # Quicker than the subtraction, and exact: until then a float tells microseconds apart.
+        return int(instant.timestamp()) * 1000 + instant.microsecond // 1000
     delta = instant - _EPOCH
     return (delta.days * 86400 + delta.seconds) * 1000 + delta.microseconds // 1000
 
@@ -127,7 +129,8 @@ def _encodable(value: object, path: str, depth: int) -> object:
         return value
     if isinstance(value, str):
         encode_text(value) if value.isascii() else _check_text(value, path)
-        return str(value)
+        # Not `str(value)`: of an enum member that is its name.
+        return str.__str__(value)
     if isinstance(value, int):
         return _safe_int(value, path)
     if isinstance(value, datetime):
@@ -170,13 +173,14 @@ _DECODE_ERRORS = (
 )
 
 
-def _unwrap(value: Any, _immutable: bool) -> Any:
-    return value
+def _unwrap_bytes(tag: cbor2.CBORTag, _immutable: bool) -> Any:
+    return tag.value if tag.tag == spec.TAG_UINT8_ARRAY else tag
 
 
 def _text_instant(value: Any, _immutable: bool) -> Any:
     try:
-        return datetime.fromisoformat(value)
+        instant = datetime.fromisoformat(value)
+        return instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
     except (ValueError, TypeError):
         return cbor2.CBORTag(spec.TAG_TEXT_DATE, value)
 
@@ -188,46 +192,39 @@ def _epoch_instant(value: Any, _immutable: bool) -> Any:
         return cbor2.CBORTag(spec.TAG_EPOCH_DATE, value)
 
 
-_PLAIN_DECODERS: Final = {spec.TAG_UINT8_ARRAY: _unwrap}
-_LENIENT_DECODERS: Final = {
-    spec.TAG_UINT8_ARRAY: _unwrap,
-    spec.TAG_TEXT_DATE: _text_instant,
-    spec.TAG_EPOCH_DATE: _epoch_instant,
-}
+_LENIENT_DECODERS: Final = {spec.TAG_TEXT_DATE: _text_instant, spec.TAG_EPOCH_DATE: _epoch_instant}
 
 
-def decode(data: bytes) -> Any:
+def decode(data: bytes, *, keep_undefined: bool = False) -> Any:
     """The one CBOR item that `data` is.
 
     Lenient in form: `undefined` members are dropped, byte strings under tag 64 are unwrapped, dates
     may be tag 0 or tag 1, indefinite lengths and invalid UTF-8 are read. Instants no datetime can
     hold stay tagged. Strict in extent: the item must be whole and must be all there is.
 
+    With `keep_undefined` the dropping is left to the caller, who calls `without_undefined` where it matters.
+
     Raises:
         MalformedError: the bytes are not one whole CBOR item.
     """
     stream = BytesIO(data)
     try:
-        value = cbor2.CBORDecoder(stream, semantic_decoders=_PLAIN_DECODERS).decode()
+        value = cbor2.CBORDecoder(stream, tag_hook=_unwrap_bytes).decode()
     except _DECODE_ERRORS:
         stream = BytesIO(data)
         try:
             value = cbor2.CBORDecoder(
-                stream, semantic_decoders=_LENIENT_DECODERS, str_errors="replace"
+                stream,
+                tag_hook=_unwrap_bytes,
+                semantic_decoders=_LENIENT_DECODERS,
+                str_errors="replace",
             ).decode()
         except _DECODE_ERRORS as error:
             raise MalformedError(_why(error, data)) from None
     if stream.tell() != len(data):
         extra = len(data) - stream.tell()
         raise MalformedError(f"{extra} bytes follow the CBOR item")
-    if value is cbor2.undefined:
-        return None
-    if b"\xf7" in data and isinstance(value, dict | list):
-        try:
-            return _without_undefined(value, 0) if _holds_undefined(value) else value
-        except RecursionError:
-            raise MalformedError("the CBOR item refers to itself") from None
-    return value
+    return value if keep_undefined or b"\xf7" not in data else without_undefined(value)
 
 
 def _why(error: BaseException, data: bytes) -> str:
@@ -238,7 +235,23 @@ def _why(error: BaseException, data: bytes) -> str:
     return f"the bytes are no CBOR item ({type(error).__name__})"
 
 
-def _holds_undefined(value: dict[Any, Any] | list[Any]) -> bool:
+def without_undefined(value: Any) -> Any:
+    """A decoded value with every `undefined` member dropped; `undefined` itself, and in a list, is None.
+
+    Raises:
+        MalformedError: the value refers to itself.
+    """
+    if value is cbor2.undefined:
+        return None
+    try:
+        return _dropped(value) if _holds_undefined(value) else value
+    except RecursionError:
+        raise MalformedError("the CBOR item refers to itself") from None
+
+
+def _holds_undefined(value: Any) -> bool:
+    if not isinstance(value, dict | list):
+        return False
     for item in value.values() if type(value) is dict else value:
         if item is cbor2.undefined:
             return True
@@ -248,17 +261,11 @@ def _holds_undefined(value: dict[Any, Any] | list[Any]) -> bool:
     return False
 
 
-def _without_undefined(value: Any, depth: int) -> Any:
-    if depth > _MAX_DECODE_DEPTH:
-        raise MalformedError(f"the CBOR item is nested more than {_MAX_DECODE_DEPTH} levels deep")
+def _dropped(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {
-            key: _without_undefined(item, depth + 1)
-            for key, item in value.items()
-            if item is not cbor2.undefined
-        }
+        return {key: _dropped(item) for key, item in value.items() if item is not cbor2.undefined}
     if isinstance(value, list | tuple):
-        return [None if item is cbor2.undefined else _without_undefined(item, depth + 1) for item in value]
+        return [None if item is cbor2.undefined else _dropped(item) for item in value]
     return value
 
 
@@ -275,7 +282,7 @@ class Frame:
 
 def encode_frame(meta: bytes, body: bytes) -> bytes:
     """A frame of an encoded CBOR map and a body."""
-    return b"".join((_PACK_U32(len(meta)), meta, _PACK_U32(len(body)), body))
+    return _PACK_U32(len(meta)) + meta + _PACK_U32(len(body)) + body
 
 
 class FrameDecoder:

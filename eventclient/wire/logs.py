@@ -150,6 +150,7 @@ def fold_run(events: Sequence[StoredEvent]) -> Run:
         raise MalformedError("the log lacks its run_created or run_started")
     data = created.event_data
     attributes = _fold_attributes(data.get("attributes"), events)
+    changed = [event for event in events if event.event_type in ("run_started", "attr_set")]
     try:
         return Run.read(
             {
@@ -163,7 +164,7 @@ def fold_run(events: Sequence[StoredEvent]) -> Run:
                 "attributes": attributes,
                 "encryptionPublicKey": data.get("encryptionPublicKey"),
                 "createdAt": created.created_at,
-                "updatedAt": started.created_at,
+                "updatedAt": changed[-1].created_at,
                 "startedAt": started.created_at,
             }
         )

@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
+from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait, is_plain_event, is_plain_step
 from eventclient.model.events import EVENT_SPECS, Event
-from eventclient.model.outcomes import Log
+from eventclient.model.results import Log, Result
 
 from . import spec
-from .codec import MalformedError, decode
+from .codec import MalformedError, decode, without_undefined
 
 REQUIRED_DATA: Final[Mapping[str, tuple[str, ...]]] = {
     "run_created": ("deploymentId", "workflowName"),
@@ -33,41 +33,24 @@ REQUIRED_DATA: Final[Mapping[str, tuple[str, ...]]] = {
 _MAX_MESSAGE_CHARS: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What the server says one event met."""
-
-    status: int
-    code: str | None = None
-    message: str | None = None
-    stored: StoredEvent | None = None
-    run: Run | None = None
-    step: Step | None = None
-    hook: Hook | None = None
-    wait: Wait | None = None
-    step_created: bool = False
-    max_events: int | None = None
-    log: Log | None = None
-
-
 def decode_batch(body: bytes, run_id: str, events: Sequence[Event]) -> list[Result]:
     """One result per event of a batch, in order.
 
     Raises:
         MalformedError: not exactly one well-formed result per event, of its type, in its place.
     """
-    answer = decode(body)
+    answer = decode(body, keep_undefined=True)
     results = answer.get("results") if isinstance(answer, Mapping) else None
     if not isinstance(results, list):
         raise MalformedError("the batch answer has no list of results")
     if len(results) != len(events):
         raise MalformedError(f"the batch answer holds {len(results)} results for {len(events)} events")
-    decoded = []
-    for index, (item, event) in enumerate(zip(results, events, strict=True)):
-        try:
-            decoded.append(_item(item, run_id, event))
-        except ValueError as error:
-            raise MalformedError(f"result {index}: {error}") from None
+    decoded: list[Result] = []
+    try:
+        for item, event in zip(results, events, strict=True):
+            decoded.append(_plain_success(item, run_id, event) or _item(item, run_id, event))
+    except ValueError as error:
+        raise MalformedError(f"result {len(decoded)}: {error}") from None
     return decoded
 
 
@@ -86,7 +69,39 @@ def decode_single(body: bytes, run_id: str, event: Event) -> Result:
         raise MalformedError(str(error)) from None
 
 
+def _plain_success(item: object, run_id: str, event: Event) -> Result | None:
+    """The result of an event that was stored, if everything about it is plain; else a closer look is due."""
+    if item.__class__ is not dict:
+        return None
+    answer = cast(dict[str, Any], item)
+    stored = answer.get("event")
+    if answer.get("status") != 200 or not is_plain_event(stored):
+        return None
+    own = event.__dict__
+    kind = own["event_type"]
+    if (
+        stored["eventType"] != kind
+        or stored["runId"] != run_id
+        or stored.get("correlationId") != (own["correlation_id"] or None)
+        or kind in _STARTS_OF
+    ):
+        return None
+    required = _DATA.get(kind)
+    if required is not None:
+        data = stored.get("eventData")
+        if data is None or (required and not all(name in data for name in required)):
+            return None
+    for name in answer:
+        if name == "step":
+            if not is_plain_step(answer[name]):
+                return None
+        elif name in _ENTITIES:
+            return None
+    return Result(200, None, None, answer)
+
+
 def _item(item: object, run_id: str, event: Event) -> Result:
+    item = without_undefined(item)
     if not isinstance(item, Mapping):
         raise ValueError(f"is {type(item).__name__}, not a map")
     status = item.get("status")
@@ -103,8 +118,8 @@ def _item(item: object, run_id: str, event: Event) -> Result:
 
 
 def _success(answer: Mapping[str, Any], run_id: str, event: Event, *, single: bool) -> Result:
-    stored = check_stored(StoredEvent.read(answer.get("event")))
     kind = event.event_type
+    stored = check_stored(StoredEvent.read(answer.get("event")))
     if stored.event_type != kind and not (
         single and kind == "hook_created" and stored.event_type == "hook_conflict"
     ):
@@ -113,36 +128,38 @@ def _success(answer: Mapping[str, Any], run_id: str, event: Event, *, single: bo
         raise ValueError("the event belongs to another run")
     if event.correlation_id and stored.correlation_id != event.correlation_id:
         raise ValueError("the event has another correlation id than the one posted")
-    item = answer.get("run")
-    run = None if item is None else Run.read(item)
-    item = answer.get("step")
-    step = None if item is None else Step.read(item)
-    if kind == "step_started" and (step is None or step.started_at is None):
-        raise ValueError("step.startedAt is missing")
-    if kind == "run_created" and run is None:
-        raise ValueError("run is missing")
-    if kind == "run_started" and (run is None or run.started_at is None):
-        raise ValueError("run.startedAt is missing")
-    item = answer.get("hook")
-    hook = None if item is None else Hook.read(item)
-    item = answer.get("wait")
-    wait = None if item is None else Wait.read(item)
+    body: dict[str, Any] = {"event": stored}
+    for name, model in _ENTITIES.items():
+        if answer.get(name) is not None:
+            body[name] = model.read(answer[name])
+    if kind in _STARTS_OF:
+        name = _STARTS_OF[kind]
+        if name not in body:
+            raise ValueError(f"{name} is missing")
+        if kind != "run_created" and body[name].started_at is None:
+            raise ValueError(f"{name}.startedAt is missing")
     if not single:
-        return Result(200, None, None, stored, run, step, hook, wait)
+        return Result(200, body=body)
     created = answer.get("stepCreated")
     if created not in (None, True, False):
         raise ValueError("stepCreated is no bool")
     return Result(
         200,
-        stored=stored,
-        run=run,
-        step=step,
-        hook=hook,
-        wait=wait,
+        body=body,
         step_created=bool(created),
         max_events=_max_events(answer.get("maxEvents")),
         log=_delta(answer),
     )
+
+
+_ENTITIES: Final[dict[str, type[Run] | type[Step] | type[Hook] | type[Wait]]] = {
+    "run": Run,
+    "step": Step,
+    "hook": Hook,
+    "wait": Wait,
+}
+_STARTS_OF: Final = {"step_started": "step", "run_started": "run", "run_created": "run"}
+"""Types whose answer must hold an entity, and, but for a creation, say when it started."""
 
 
 def check_stored(stored: StoredEvent) -> StoredEvent:
@@ -151,17 +168,22 @@ def check_stored(stored: StoredEvent) -> StoredEvent:
     Raises:
         ValueError: eventData or one of its required fields is missing.
     """
-    facts = EVENT_SPECS.get(stored.event_type)
-    required = REQUIRED_DATA.get(stored.event_type, ())
-    data = stored.event_data
-    if data is None:
-        if required or (facts is not None and facts.data_required):
-            raise ValueError("event.eventData is missing")
+    required = _DATA.get(stored.event_type)
+    if required is None:
         return stored
+    if stored.event_data is None:
+        raise ValueError("event.eventData is missing")
     for name in required:
-        if data.get(name) is None:
+        if stored.event_data.get(name) is None:
             raise ValueError(f"event.eventData.{name} is missing")
     return stored
+
+
+_DATA: Final[dict[str, tuple[str, ...]]] = {
+    **{name: () for name, facts in EVENT_SPECS.items() if facts.data_required},
+    **REQUIRED_DATA,
+}
+"""Types whose stored events have an eventData map, and the fields that must be in it."""
 
 
 def _max_events(value: object) -> int | None:

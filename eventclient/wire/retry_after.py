@@ -11,7 +11,7 @@ from typing import Final
 
 from . import spec
 
-_DECIMAL: Final = re.compile(r"\+?(\d+\.?\d*|\.\d+)", re.ASCII)
+_DECIMAL: Final = re.compile(r"\+?(\d+(\.\d*)?|\.\d+)", re.ASCII)
 MAX_RETRY_AFTER_S: Final = 1e9
 """About thirty years: what longer demands are taken for, so that every figure stays finite."""
 
@@ -39,7 +39,9 @@ def read_retry_after(value: str, now: datetime) -> float | None:
 def throttle_wait(values: Iterable[str], now: datetime) -> float:
     """Seconds to wait after a 429 with these ``Retry-After`` values, at least 1.
 
-    Absent, zero, negative, past and unreadable values mean 1; of several values the longest counts.
+    Absent, zero, negative, past and unreadable values mean 1; of several values, also when a proxy joined
+    them with commas, the longest counts.
     """
-    asked = [read_retry_after(value, now) or 0.0 for value in values]
+    parts = [part for value in values for part in (value, *value.split(","))]
+    asked = [read_retry_after(part, now) or 0.0 for part in parts]
     return max([spec.MIN_THROTTLE_WAIT_S, *asked])

@@ -1,0 +1,144 @@
+"""What an evaluation loads from a store, what it hands back to be saved, and rows of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
+from eventclient.model.events import EVENT_SPECS
+from eventclient.model.ids import slot_event_id
+from eventclient.wire.codec import decode
+
+NONE: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What has to be known of a run before its events can be evaluated.
+
+    Attributes:
+        steps, waits, hooks: correlation ids.
+        tokens: hook tokens, whose holders may belong to other runs.
+        claims: keys that make events safe to repeat.
+    """
+
+    run_id: str
+    steps: frozenset[str] = NONE
+    waits: frozenset[str] = NONE
+    hooks: frozenset[str] = NONE
+    tokens: frozenset[str] = NONE
+    claims: frozenset[str] = NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A used key.
+
+    Attributes:
+        slot: of the event that used it.
+        detail: what that event said, as far as a repeat has to say the same.
+    """
+
+    slot: int
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The hook that holds a token, and its run."""
+
+    hook: Hook
+    run: Run | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What a store holds of the things wanted; what is missing is absent.
+
+    Attributes:
+        last_slot: the highest slot of the run's log; 0 when it is empty.
+        steps, waits, hooks: by correlation id.
+        holders: by token.
+        claims: by key.
+    """
+
+    run: Run | None = None
+    last_slot: int = 0
+    steps: Mapping[str, Step] = field(default_factory=dict)
+    waits: Mapping[str, Wait] = field(default_factory=dict)
+    hooks: Mapping[str, Hook] = field(default_factory=dict)
+    holders: Mapping[str, Holder] = field(default_factory=dict)
+    claims: Mapping[str, Claim] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What one evaluation writes, in the order in which a store has to apply it.
+
+    Attributes:
+        run: the run as it is now.
+        last_slot: the highest slot now.
+        ended_at: when set, the run has ended: all its waits go, and its hooks but for those whose token
+            is retained beyond this instant.
+        gone_hooks: pairs of run id and hook id; a token may be taken over from another run.
+        steps, waits, hooks, claims: new or changed, by correlation id or key.
+        events: new rows of the log, in slot order.
+    """
+
+    run: Run
+    last_slot: int
+    ended_at: datetime | None = None
+    gone_hooks: tuple[tuple[str, str], ...] = ()
+    steps: Mapping[str, Step] = field(default_factory=dict)
+    waits: Mapping[str, Wait] = field(default_factory=dict)
+    hooks: Mapping[str, Hook] = field(default_factory=dict)
+    claims: Mapping[str, Claim] = field(default_factory=dict)
+    events: tuple[StoredEvent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """A row of the log in the bytes it travels in.
+
+    Attributes:
+        meta: the encoded meta of its frame.
+        payload: the body of its frame; empty when the event has none.
+    """
+
+    slot: int
+    meta: bytes
+    payload: bytes
+
+    @property
+    def event_id(self) -> str:
+        return slot_event_id(self.slot)
+
+    def event(self) -> StoredEvent:
+        """The stored event, its payload included."""
+        meta = decode(self.meta)
+        facts = EVENT_SPECS.get(meta["eventType"])
+        if self.payload and facts is not None and facts.payload_field is not None:
+            meta["eventData"] = {**meta.get("eventData", {}), facts.payload_field: self.payload}
+        return StoredEvent.read(meta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogQuery:
+    """Which rows of a run's log to read.
+
+    Attributes:
+        after: only slots behind this one, in the order asked for: greater when ascending, smaller when
+            descending. None reads from the beginning, or the end.
+        before: ascending only: slots smaller than this one.
+        limit: most rows; None reads them all.
+        correlation_id: only events that carry it.
+    """
+
+    run_id: str
+    after: int | None = None
+    before: int | None = None
+    limit: int | None = None
+    descending: bool = False
+    correlation_id: str | None = None

@@ -1,0 +1,247 @@
+"""What every `Store` promises."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from eventclient.devserver.engine import Store
+from eventclient.devserver.state import Changes, LogQuery, State, Wanted
+from eventclient.errors import ConfigurationError
+from eventclient.model.ids import slot_event_id
+from tests.devserver.api import AT, RUN
+from tests.devserver.conftest import MakeStore
+from tests.devserver.saved import EVERYTHING, OTHER, hook, load, row, run, save, step, wait
+
+
+@pytest.fixture
+async def store(make_store: MakeStore) -> AsyncIterator[Store]:
+    store = make_store()
+    await store.open()
+    yield store
+    await store.aclose()
+
+
+async def test_what_is_not_there_is_absent(store: Store) -> None:
+    names = {"steps": "s", "waits": "w", "hooks": "h", "tokens": "t", "claims": "k"}
+    assert await load(store, **names) == State()
+    assert await store.read_log(LogQuery(run_id=RUN)) is None
+
+
+async def test_what_was_saved_is_loaded(store: Store) -> None:
+    await save(store, EVERYTHING)
+    state = await load(
+        store, steps=["s", "x"], waits=["w", "x"], hooks=["h", "x"], tokens=["t", "x"], claims=["key", "x"]
+    )
+    assert state.run == run()
+    assert state.last_slot == 3
+    assert state.steps == EVERYTHING.steps
+    assert state.waits == EVERYTHING.waits
+    assert state.hooks == EVERYTHING.hooks
+    assert state.claims == EVERYTHING.claims
+    assert state.holders["t"].hook == EVERYTHING.hooks["h"]
+    assert state.holders["t"].run == run()
+    assert set(state.holders) == {"t"}
+
+
+async def test_only_what_is_wanted_is_loaded(store: Store) -> None:
+    await save(store, EVERYTHING)
+    assert await load(store) == State(run=run(), last_slot=3)
+    assert (await load(store, OTHER, steps=["s"], hooks=["h"], claims=["key"])) == State()
+
+
+async def test_rows_come_back_as_they_were(store: Store) -> None:
+    await save(store, EVERYTHING)
+    rows = await store.read_log(LogQuery(run_id=RUN))
+    assert rows is not None
+    assert tuple(row.event() for row in rows) == EVERYTHING.events
+    assert [row.payload for row in rows] == [b"in", b"", b""]
+    assert [row.event_id for row in rows] == [slot_event_id(slot) for slot in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("query", "slots"),
+    [
+        ({}, [1, 2, 3, 4, 5, 6]),
+        ({"limit": 2}, [1, 2]),
+        ({"after": 0, "limit": 1}, [1]),
+        ({"after": 2, "limit": 2}, [3, 4]),
+        ({"after": 2, "before": 5}, [3, 4]),
+        ({"after": 6}, []),
+        ({"descending": True}, [6, 5, 4, 3, 2, 1]),
+        ({"descending": True, "limit": 2}, [6, 5]),
+        ({"descending": True, "after": 3}, [2, 1]),
+        ({"descending": True, "after": 1}, []),
+        ({"correlation_id": "c0"}, [2, 4, 6]),
+        ({"correlation_id": "c0", "after": 2, "limit": 1}, [4]),
+        ({"correlation_id": "c1", "descending": True}, [5, 3, 1]),
+        ({"correlation_id": "nobody"}, []),
+    ],
+)
+async def test_a_log_is_read_by_the_query(store: Store, query: dict[str, Any], slots: list[int]) -> None:
+    events = tuple(row(slot, correlationId=f"c{slot % 2}") for slot in range(1, 7))
+    await save(store, Changes(run=run(), last_slot=6, events=events))
+    await save(store, Changes(run=run(OTHER), last_slot=0))
+    rows = await store.read_log(LogQuery(run_id=RUN, **query))
+    assert rows is not None
+    assert [row.slot for row in rows] == slots
+    assert await store.read_log(LogQuery(run_id=OTHER, **query)) == []
+
+
+async def test_entities_are_replaced(store: Store) -> None:
+    await save(store, EVERYTHING)
+    later = replace(
+        EVERYTHING,
+        run=run(status="pending"),
+        last_slot=4,
+        steps={"s": step(status="running"), "s2": step("s2")},
+        hooks={},
+        claims={},
+        events=(row(4),),
+    )
+    await save(store, later)
+    state = await load(store, steps=["s", "s2"], hooks=["h"], claims=["key"])
+    assert (state.run, state.last_slot, state.steps) == (later.run, 4, later.steps)
+    assert state.hooks == EVERYTHING.hooks
+    assert state.claims == EVERYTHING.claims
+
+
+async def test_the_end_of_a_run_takes_its_waits_and_its_hooks_but_for_retained_ones(store: Store) -> None:
+    hooks = {
+        "plain": hook("plain", token="a"),
+        "past": hook("past", token="b", tokenRetentionUntil=AT),
+        "kept": hook("kept", token="c", tokenRetentionUntil=AT + timedelta(milliseconds=1)),
+    }
+    await save(store, Changes(run=run(), last_slot=0, hooks=hooks, waits={"w": wait()}))
+    other = {"theirs": hook("theirs", OTHER, token="d")}
+    await save(store, Changes(run=run(OTHER), last_slot=0, hooks=other, waits={"w": wait()}))
+    ended = run(status="completed", completedAt=AT)
+    await save(store, Changes(run=ended, last_slot=0, ended_at=AT))
+    state = await load(store, hooks=hooks, waits=["w"], tokens="abcd")
+    assert set(state.hooks) == {"kept"}
+    assert state.waits == {}
+    assert set(state.holders) == {"c", "d"}
+    assert state.holders["c"].run == ended
+    assert set((await load(store, OTHER, waits=["w"])).waits) == {"w"}
+
+
+async def test_a_token_passes_from_hook_to_hook(store: Store) -> None:
+    await save(store, Changes(run=run(), last_slot=0, hooks={"h": hook()}))
+    theirs = hook("theirs", OTHER)
+    changes = Changes(run=run(OTHER), last_slot=0, gone_hooks=((RUN, "h"),), hooks={"theirs": theirs})
+    await save(store, changes)
+    assert (await load(store, tokens="t")).holders["t"].hook == theirs
+    assert (await load(store, hooks="h")).hooks == {}
+    await save(store, Changes(run=run(OTHER), last_slot=0, gone_hooks=((OTHER, "theirs"),)))
+    assert (await load(store, tokens="t")).holders == {}
+
+
+async def test_a_transaction_sees_its_own_saves_and_several_share_a_commit(store: Store) -> None:
+    async with store.transaction() as transaction:
+        await transaction.save(EVERYTHING)
+        assert (await transaction.load(Wanted(run_id=RUN))).last_slot == 3
+        await transaction.save(Changes(run=run(OTHER), last_slot=0))
+    assert (await load(store, OTHER)).run == run(OTHER)
+    assert (await load(store)).last_slot == 3
+
+
+async def test_a_transaction_that_fails_leaves_nothing_behind(store: Store) -> None:
+    async def fail() -> None:
+        async with store.transaction() as transaction:
+            await transaction.save(EVERYTHING)
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await fail()
+    assert (await load(store, steps="s", claims=["key"])) == State()
+    assert await store.read_log(LogQuery(run_id=RUN)) is None
+
+
+async def test_a_slot_is_never_written_twice(store: Store) -> None:
+    await save(store, EVERYTHING)
+    changes = Changes(run=run(status="pending"), last_slot=4, steps={"x": step("x")}, events=(row(3),))
+    with pytest.raises(Exception, match="UNIQUE"):
+        await save(store, changes)
+    state = await load(store, steps="x")
+    assert (state.run, state.last_slot, state.steps) == (run(), 3, {})
+
+
+async def test_a_cancelled_transaction_leaves_nothing_behind(store: Store) -> None:
+    inside = asyncio.Event()
+
+    async def stay() -> None:
+        async with store.transaction() as transaction:
+            await transaction.save(EVERYTHING)
+            inside.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(stay())
+    await inside.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await store.read_log(LogQuery(run_id=RUN)) is None
+    await save(store, EVERYTHING)
+
+
+async def test_transactions_cancelled_at_any_point_keep_the_store_whole(store: Store) -> None:
+    for turns in range(12):
+        events = (row(1),)
+        task = asyncio.create_task(save(store, Changes(run=run(f"r{turns}"), last_slot=1, events=events)))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    await save(store, Changes(run=run("last"), last_slot=0))
+    for turns in range(12):
+        # Committed or not, but never in part.
+        state = await load(store, f"r{turns}")
+        assert state.last_slot == (1 if state.run is not None else 0)
+
+
+async def test_transactions_do_not_overlap(store: Store) -> None:
+    async def increment() -> None:
+        async with store.transaction() as transaction:
+            state = await transaction.load(Wanted(run_id=RUN))
+            await asyncio.sleep(0)
+            slot = state.last_slot + 1
+            await transaction.save(Changes(run=run(), last_slot=slot, events=(row(slot),)))
+
+    await asyncio.gather(*(increment() for _ in range(20)))
+    rows = await store.read_log(LogQuery(run_id=RUN))
+    assert rows is not None
+    assert [row.slot for row in rows] == list(range(1, 21))
+
+
+async def test_a_reader_sees_committed_rows_only(store: Store) -> None:
+    async with store.transaction() as transaction:
+        await transaction.save(EVERYTHING)
+        reader = asyncio.create_task(store.read_log(LogQuery(run_id=RUN)))
+        for _ in range(5):
+            await asyncio.sleep(0)
+    rows = await reader
+    assert rows is None or len(rows) == 3
+
+
+async def test_a_store_can_be_closed_twice(make_store: MakeStore) -> None:
+    store = make_store()
+    await store.aclose()
+    await store.open()
+    await store.aclose()
+    await store.aclose()
+
+
+async def test_a_closed_store_says_so(make_store: MakeStore) -> None:
+    store = make_store()
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match="not open"):
+            await store.read_log(LogQuery(run_id=RUN))
+        with pytest.raises(ConfigurationError, match="not open"):
+            await load(store)
+        await store.open()
+        await store.aclose()
