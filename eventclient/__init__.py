@@ -39,9 +39,9 @@ from eventclient.model.events import (
     StepStarted,
     WaitCompleted,
     WaitCreated,
-    parse_event,
 )
 from eventclient.model.outcomes import Attempt, BatchResult, Outcome, Receipt
+from eventclient.model.parsing import parse_event
 from eventclient.model.results import Log
 from eventclient.policy.retry import NO_RETRY, RetryOptions
 from eventclient.telemetry.ledger import Ledger

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eventclient.errors import ConfigurationError, InvalidEventError
-from eventclient.model.events import EVENT_SPECS, Entity, Event, is_batchable, is_pair, payload_field
+from eventclient.model.event_specs import EVENT_SPECS, Entity, is_batchable, is_pair, payload_field
+from eventclient.model.events import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

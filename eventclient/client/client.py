@@ -299,9 +299,10 @@ class EventClient:
             closing before they were settled: ``unknown`` or ``unsent``.
         """
         for writer in self._writers:
+            left = await writer.aclose(within)
             # A batch cut short has been noted on its way through this client already.
             noted = {id(receipt) for receipt in self._calls.unconfirmed}
-            self._calls.keep([left for left in await writer.aclose(within) if id(left) not in noted])
+            self._calls.keep([receipt for receipt in left if id(receipt) not in noted])
         await self._calls.close(within)
         await self._transport.aclose()
         return self._calls.take_unconfirmed()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from eventclient.errors import InvalidEventError, ProtocolError
-from eventclient.model.events import Event, payload_field
+from eventclient.model.event_specs import payload_field
+from eventclient.model.events import Event
 from eventclient.model.outcomes import Outcome, Receipt, is_hook_delivery
 from eventclient.model.results import Log, Result
 from eventclient.policy.eligibility import converges

@@ -101,14 +101,15 @@ class LogReader:
         cursor, seen = listing.cursor, set[str]()
         while True:
             page = await self._page(listing, cursor)
-            fresh = tuple(event for event in page.events if event.event_id not in seen)
+            # One page may hold an event twice: it was read on after a cut, and the server began anew.
+            fresh = {event.event_id: event for event in page.events if event.event_id not in seen}
             if page.has_more and (not fresh or page.cursor in (None, cursor)):
                 raise ProtocolError(
                     "the listing does not move: the server says there is more and sends nothing new",
                     run_id=listing.run_id,
                 )
-            seen.update(event.event_id for event in fresh)
-            yield Log(fresh, page.cursor, page.has_more)
+            seen.update(fresh)
+            yield Log(tuple(fresh.values()), page.cursor, page.has_more)
             if not page.has_more:
                 return
             cursor = page.cursor

@@ -50,10 +50,11 @@ def _refused(status: int, landed: bool) -> Outcome:
 
 def failed(run_id: str, index: int, event: Event, failure: Failure, via: Via, delivery: Delivery) -> Receipt:
     """The receipt of an event whose request failed as a whole."""
-    if failure.kind is FailureClass.REFUSED:
-        outcome = _refused(failure.status or 0, delivery.maybe_landed)
-    elif delivery.maybe_landed:
+    if delivery.maybe_landed and (via == "batch" or failure.kind is not FailureClass.REFUSED):
+        # A batch that is refused as a whole says nothing of the events an earlier attempt may have stored.
         outcome = Outcome.UNKNOWN
+    elif failure.kind is FailureClass.REFUSED:
+        outcome = _refused(failure.status or 0, delivery.maybe_landed)
     else:
         outcome = Outcome.UNSENT
     result = Result(failure.status, failure.code, failure.error.message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
@@ -259,7 +260,9 @@ def _challenge(label: str, status: int, run_id: str | None) -> FirewallChallenge
 
 
 def _redirect(label: str, answer: Answer, run_id: str | None) -> ConfigurationError:
-    target = answer.headers.get("Location", "").split("?")[0] or "no address"
+    # Query, fragment and user name may hold a secret of whoever redirects.
+    location = answer.headers.get("Location", "").partition("?")[0].partition("#")[0]
+    target = re.sub("//[^/]*@", "//", location) or "no address"
     return ConfigurationError(
         f"{label}: {answer.status} points to {target}. Redirects are not followed: name that server itself",
         run_id=run_id,

@@ -78,6 +78,8 @@ class EventWriter:
         self._events = 0
         self._bytes = 0
         self._changed = asyncio.Condition()
+        # Only the first in line waits for room, so nobody overtakes.
+        self._entry = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._closing = False
@@ -94,7 +96,7 @@ class EventWriter:
         """
         segment(run_id, "run_id")
         size = self._size(run_id, event)
-        async with self._changed:
+        async with self._entry, self._changed:
             await self._changed.wait_for(lambda: self._closing or self._fits(size))
             if self._closing:
                 raise _refusal(run_id, event)

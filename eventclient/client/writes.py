@@ -10,7 +10,8 @@ from typing import Final
 
 from eventclient.batching.chunks import Chunk, plan_chunks, plan_waves, single_chunks
 from eventclient.errors import InvalidEventError
-from eventclient.model.events import EVENT_SPECS, Event
+from eventclient.model.event_specs import EVENT_SPECS
+from eventclient.model.events import Event
 from eventclient.model.outcomes import BatchResult, Receipt, is_hook_delivery
 from eventclient.model.results import Result
 from eventclient.policy.classify import FailureClass

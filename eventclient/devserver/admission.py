@@ -9,12 +9,14 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from eventclient.model.events import EVENT_SPECS, SERVER_EVENT_TYPES, AttrSet, Entity, WorkflowWriter
+from eventclient.model.event_data import WorkflowWriter
+from eventclient.model.event_specs import EVENT_SPECS, SERVER_EVENT_TYPES, Entity
+from eventclient.model.events import AttrSet
 from eventclient.model.lifecycle import kind_of
 from eventclient.wire import spec
 from eventclient.wire.codec import UnencodableError, encode_value
+from eventclient.wire.posted import PostedEvent
 from eventclient.wire.replies import Refused
-from eventclient.wire.requests import PostedEvent
 
 CODE_INVALID_EVENT: Final = "invalid-event"
 CODE_UNKNOWN_EVENT_TYPE: Final = "unknown-event-type"

@@ -14,8 +14,8 @@ from aiohttp.typedefs import Handler, Middleware
 from eventclient.clock import Clock, SystemClock
 from eventclient.model.ids import slot_of
 from eventclient.wire import spec
+from eventclient.wire.posted import PostedEvent
 from eventclient.wire.replies import Refused
-from eventclient.wire.requests import PostedEvent
 
 from .engine import Engine, Store
 from .requests import (

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
-from eventclient.model.events import EVENT_SPECS
+from eventclient.model.event_specs import EVENT_SPECS
 from eventclient.model.ids import slot_event_id
 from eventclient.model.lifecycle import KeyState, RunState, is_releasable, is_retained, run_state
 

@@ -35,11 +35,11 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from eventclient.clock import Clock
-from eventclient.model.events import Entity
+from eventclient.model.event_specs import Entity
 from eventclient.model.ids import slot_of, ulid_time
 from eventclient.wire import spec
+from eventclient.wire.posted import PostedEvent
 from eventclient.wire.replies import LogPart, Refused, Written
-from eventclient.wire.requests import PostedEvent
 
 from .admission import Candidate, admit, check_batch, is_posted_pair
 from .cursor import decode_cursor, encode_cursor

@@ -7,9 +7,10 @@ from typing import Final
 from aiohttp import web
 
 from eventclient.wire import spec
-from eventclient.wire.codec import MalformedError, decode_frames
+from eventclient.wire.codec import MalformedError
+from eventclient.wire.frames import decode_frames
+from eventclient.wire.posted import PostedEvent, decode_event
 from eventclient.wire.replies import Refused
-from eventclient.wire.requests import PostedEvent, decode_event
 
 from .admission import CODE_BATCH_TOO_LARGE
 from .cursor import decode_cursor

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
-from eventclient.model.events import EVENT_SPECS
+from eventclient.model.event_specs import EVENT_SPECS
 from eventclient.model.ids import slot_event_id
 from eventclient.wire.codec import decode
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, Self, TypeGuard, cast, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from .events import EVENT_SPECS
+from .event_specs import EVENT_SPECS
 
 MAX_EPOCH_MS = 253402300799999
 """The last millisecond of the year 9999, the last a Python datetime can hold."""

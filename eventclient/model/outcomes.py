@@ -11,7 +11,8 @@ from eventclient.errors import EventClientError, TransportError, rejection
 from eventclient.telemetry.ledger import Ledger
 
 from .entities import Hook, Run, Step, StoredEvent, Wait
-from .events import EVENT_SPECS, Entity, Event
+from .event_specs import EVENT_SPECS, Entity
+from .events import Event
 from .results import Log, Result
 
 

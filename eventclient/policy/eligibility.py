@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from eventclient.model.events import EVENT_SPECS, AttrSet, Convergence, Event, StepWriter
+from eventclient.model.event_data import StepWriter
+from eventclient.model.event_specs import EVENT_SPECS, Convergence
+from eventclient.model.events import AttrSet, Event
 
 
 def converges(event: Event, *, resume_pair: bool = False) -> bool:

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eventclient.errors import InvalidEventError
-from eventclient.model.events import EVENT_SPECS, SERVER_EVENT_TYPES, Event, parse_event, payload_of
+from eventclient.model.event_specs import EVENT_SPECS, SERVER_EVENT_TYPES, payload_of
+from eventclient.model.events import Event
 from eventclient.model.ids import slot_of
+from eventclient.model.parsing import parse_event
 
 from .expectation import NONE, Statuses, expected_refusals
 from .rows import RecordedRow, RecordedRun, RecordingError

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from itertools import groupby, pairwise
-from typing import cast
 
 from eventclient.client.client import EventClient
 from eventclient.clock import Clock
@@ -18,7 +17,6 @@ from eventclient.errors import (
     ThrottleError,
 )
 from eventclient.model.outcomes import Receipt
-from eventclient.model.results import Log
 from eventclient.recordings.order import Posting, RunPlan
 
 from .report import ReplayReport, RunReport, Settled, settle
@@ -53,7 +51,7 @@ async def check_runs_are_free(client: EventClient, run_ids: Iterable[str]) -> No
 
 
 async def _holds_events(client: EventClient, run_id: str) -> bool:
-    pages = cast(AsyncGenerator[Log, None], client.list_events(run_id, limit=1))
+    pages = client.list_events(run_id, limit=1)
     try:
         # Closed here, because only the first page is read.
         async with aclosing(pages):

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from eventclient.errors import EventClientError
 from eventclient.model.entities import StoredEvent
-from eventclient.model.events import payload_of
+from eventclient.model.event_specs import payload_of
 from eventclient.model.ids import slot_of
 from eventclient.model.outcomes import Outcome, Receipt
 from eventclient.recordings.order import Posting, RunPlan

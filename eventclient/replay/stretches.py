@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from eventclient.model.events import is_pair
+from eventclient.model.event_specs import is_pair
 from eventclient.recordings.order import Posting
 
 MAX_STRETCH_EVENTS = 640

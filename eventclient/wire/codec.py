@@ -1,6 +1,4 @@
-"""CBOR and frames. The only file that calls cbor2.
-
-A frame is ``u32be length, meta, u32be length, body``: meta is one CBOR map, body is opaque bytes.
+"""CBOR. The only file that calls cbor2.
 
 Source: `@workflow/world-vercel` 5.0.0-beta.50 and cbor-x 1.6.0, measured against cbor2 6.3.
 """
@@ -8,8 +6,7 @@ Source: `@workflow/world-vercel` 5.0.0-beta.50 and cbor-x 1.6.0, measured agains
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any, Final
@@ -18,8 +15,6 @@ import cbor2
 
 from . import spec
 
-_PACK_U32: Final = struct.Struct(">I").pack
-_UNPACK_U32: Final = struct.Struct(">I").unpack_from
 _PACK_F64: Final = struct.Struct(">d").pack
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_DEPTH: Final = 64
@@ -267,118 +262,3 @@ def _dropped(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [None if item is cbor2.undefined else _dropped(item) for item in value]
     return value
-
-
-# -- frames ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One decoded frame."""
-
-    meta: dict[str, Any]
-    body: bytes
-
-
-def encode_frame(meta: bytes, body: bytes) -> bytes:
-    """A frame of an encoded CBOR map and a body."""
-    return _PACK_U32(len(meta)) + meta + _PACK_U32(len(body)) + body
-
-
-class FrameDecoder:
-    """Frames out of a byte stream that arrives in any pieces. Does no IO.
-
-    After the last piece, `receive_eof` says whether the stream stopped inside a frame.
-    """
-
-    __slots__ = ("_buffer", "_max_bytes", "_offset", "count")
-
-    def __init__(self, *, max_bytes: int | None = None) -> None:
-        """`max_bytes`: the longest meta or body to accept; None takes what the prefix can say."""
-        self._buffer = bytearray()
-        self._offset = 0
-        self._max_bytes = spec.MAX_U32 if max_bytes is None else max_bytes
-        self.count = 0
-        """How many whole frames have been taken out so far."""
-
-    def receive_data(self, data: bytes) -> Iterator[Frame]:
-        """The frames that `data` completes, in order.
-
-        Raises:
-            MalformedError: a meta that is no CBOR map, or a length over `max_bytes`.
-        """
-        self._buffer += data
-        while (frame := self._next()) is not None:
-            self.count += 1
-            yield frame
-        if self._offset:
-            del self._buffer[: self._offset]
-            self._offset = 0
-
-    def pending_meta(self) -> dict[str, Any] | None:
-        """The meta of the frame being received, once it and the length of its body are there."""
-        meta_range = self._part(self._offset, "meta")
-        if meta_range is None or len(self._buffer) < meta_range[1] + spec.LENGTH_BYTES:
-            return None
-        return self._meta(meta_range)
-
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes received that no whole frame has used yet."""
-        return len(self._buffer) - self._offset
-
-    def receive_eof(self) -> None:
-        """The stream has ended.
-
-        Raises:
-            MalformedError: it ended inside a frame.
-        """
-        if self.pending_bytes:
-            raise MalformedError(
-                f"the stream ends inside frame {self.count}: {self.pending_bytes} bytes are left over"
-            )
-
-    def _next(self) -> Frame | None:
-        meta_range = self._part(self._offset, "meta")
-        if meta_range is None:
-            return None
-        body_range = self._part(meta_range[1], "body")
-        if body_range is None:
-            return None
-        meta = self._meta(meta_range)
-        frame = Frame(meta, bytes(self._buffer[slice(*body_range)]))
-        self._offset = body_range[1]
-        return frame
-
-    def _meta(self, where: tuple[int, int]) -> dict[str, Any]:
-        try:
-            meta = decode(bytes(self._buffer[slice(*where)]))
-        except MalformedError as error:
-            raise MalformedError(f"meta of frame {self.count}: {error}") from None
-        if not isinstance(meta, dict):
-            raise MalformedError(f"meta of frame {self.count} is {type(meta).__name__}, not a map")
-        return meta
-
-    def _part(self, at: int, name: str) -> tuple[int, int] | None:
-        start = at + spec.LENGTH_BYTES
-        if len(self._buffer) < start:
-            return None
-        (length,) = _UNPACK_U32(self._buffer, at)
-        if length > self._max_bytes:
-            raise MalformedError(
-                f"{name} of frame {self.count} claims {length} bytes, more than {self._max_bytes}"
-            )
-        end: int = start + length
-        return (start, end) if len(self._buffer) >= end else None
-
-
-def decode_frames(data: bytes, *, max_bytes: int | None = None) -> list[Frame]:
-    """All frames of a whole body.
-
-    Raises:
-        MalformedError: the body is not a sequence of whole frames.
-    """
-    decoder = FrameDecoder(max_bytes=max_bytes)
-    frames = list(decoder.receive_data(data))
-    decoder.receive_eof()
-    return frames

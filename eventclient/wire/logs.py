@@ -14,10 +14,11 @@ from typing import Any
 
 from eventclient.errors import ProtocolError
 from eventclient.model.entities import Run, StoredEvent
-from eventclient.model.events import EVENT_SPECS
+from eventclient.model.event_specs import EVENT_SPECS
 
 from . import spec
-from .codec import Frame, FrameDecoder, MalformedError
+from .codec import MalformedError
+from .frames import Frame, FrameDecoder
 from .responses import check_stored
 
 

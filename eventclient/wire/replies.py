@@ -16,17 +16,11 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
-from eventclient.model.events import EVENT_SPECS
+from eventclient.model.event_specs import EVENT_SPECS
 
 from . import spec
-from .codec import (
-    encode_frame,
-    encode_instant,
-    encode_map_header,
-    encode_number,
-    encode_text,
-    encode_value,
-)
+from .codec import encode_instant, encode_map_header, encode_number, encode_text, encode_value
+from .frames import encode_frame
 
 
 @dataclass(frozen=True, slots=True)

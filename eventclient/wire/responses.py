@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait, is_plain_event, is_plain_step
-from eventclient.model.events import EVENT_SPECS, Event
+from eventclient.model.event_specs import EVENT_SPECS
+from eventclient.model.events import Event
 from eventclient.model.results import Log, Result
 
 from . import spec

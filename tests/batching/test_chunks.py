@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from eventclient.batching.chunks import BatchLimits, Chunk, entity_key, plan_chunks, single_chunks
 from eventclient.errors import ConfigurationError, InvalidEventError
-from eventclient.model.events import Event, is_batchable, is_pair
+from eventclient.model.event_specs import is_batchable, is_pair
+from eventclient.model.events import Event
 from tests.client.samples import TYPES, event, pair, steps
 
 KEYS = ("a", "b", "c", "d")

@@ -145,7 +145,6 @@ async def floor_post(session: aiohttp.ClientSession, url: str, metas: Sequence[d
         cbor2.loads(await response.read())
 
 
-
 async def measure(post: Callable[[], Awaitable[None]], requests: int, in_flight: int) -> tuple[float, float]:
     """Events per second and microseconds of CPU per event over `requests` posts."""
     left = iter(range(requests))

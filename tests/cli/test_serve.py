@@ -16,8 +16,8 @@ import pytest
 from eventclient.client.client import EventClient
 from eventclient.devserver.app import DevServer
 from eventclient.errors import RejectedError
-from eventclient.model.events import parse_event
 from eventclient.model.outcomes import Outcome
+from eventclient.model.parsing import parse_event
 
 ROOT = Path(__file__).parent.parent.parent
 RUN = "wrun_01HF7YAT00AAAAAAAAAAAAAAAA"

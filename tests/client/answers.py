@@ -6,10 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from eventclient.model.events import EVENT_SPECS, Entity, Event
+from eventclient.model.event_specs import EVENT_SPECS, Entity
+from eventclient.model.events import Event
 from eventclient.model.ids import slot_event_id
 from eventclient.wire import spec
-from eventclient.wire.codec import encode_frame, encode_value
+from eventclient.wire.codec import encode_value
+from eventclient.wire.frames import encode_frame
 from tests.support.scripted_server import Reply
 
 from .samples import LATER, RUN

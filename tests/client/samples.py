@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from eventclient.model.events import EVENT_SPECS, Event, parse_event
+from eventclient.model.event_specs import EVENT_SPECS
+from eventclient.model.events import Event
+from eventclient.model.parsing import parse_event
 
 RUN: Final = "wrun_01M8N3CBRD49RJFBJ1MY1YYZVY"
 OTHER_RUN: Final = "wrun_01M8N3CBRD49RJFBJ1MY1YYZVZ"

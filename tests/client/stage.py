@@ -10,9 +10,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from eventclient import ClientOptions, EventClient
-from eventclient.model.events import Event, parse_event
-from eventclient.wire.codec import decode_frames
-from eventclient.wire.requests import PostedEvent, decode_event
+from eventclient.model.events import Event
+from eventclient.model.parsing import parse_event
+from eventclient.wire.frames import decode_frames
+from eventclient.wire.posted import PostedEvent, decode_event
 from tests.support.fake_clock import FakeClock
 from tests.support.scripted_server import Reply, Script, ScriptedServer, SeenRequest
 

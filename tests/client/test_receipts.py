@@ -18,7 +18,8 @@ from eventclient import (
     parse_event,
 )
 from eventclient.model.events import Event
-from eventclient.wire.codec import decode_frames, encode_value
+from eventclient.wire.codec import encode_value
+from eventclient.wire.frames import decode_frames
 from tests.support.scripted_server import Reply
 
 from .answers import answered, batch_answer, refusal, single_answer, stored_map, success_map

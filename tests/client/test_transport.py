@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from typing import Any
 
 import aiohttp
 import pytest
@@ -22,7 +22,7 @@ from .stage import Honest, stage
 from .write_rows import SUBJECTS, Subject
 
 NEVER = Reply(fault=Fault.NEVER)
-FAST = {"connect_timeout_s": 0.02, "request_timeout_s": 0.05, "read_timeout_s": 0.05}
+FAST: dict[str, Any] = {"connect_timeout_s": 0.02, "request_timeout_s": 0.05, "read_timeout_s": 0.05}
 
 # -- not sent ----------------------------------------------------------------------------------
 
@@ -44,15 +44,11 @@ async def test_a_refused_connection_is_tried_twice_more_whatever_the_events(subj
 
 
 @pytest.fixture
-def _no_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_names(monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*args: object, **kwargs: object) -> list[object]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    loop = asyncio.get_event_loop_policy()
-    with monkeypatch.context() as patch:
-        patch.setattr(asyncio.base_events.BaseEventLoop, "getaddrinfo", fail)
-        yield
-    assert loop is asyncio.get_event_loop_policy()
+    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", fail)
 
 
 @pytest.mark.usefixtures("_no_names")
@@ -117,7 +113,12 @@ async def test_an_answer_that_does_not_come_in_time_is_ambiguous(
 
 @pytest.mark.parametrize("name", ["read_timeout_s", "request_timeout_s"])
 async def test_either_timeout_ends_an_attempt(name: str) -> None:
-    options = {"connect_timeout_s": 0.02, "read_timeout_s": 9.0, "request_timeout_s": 9.0, name: 0.05}
+    options: dict[str, Any] = {
+        "connect_timeout_s": 0.02,
+        "read_timeout_s": 9.0,
+        "request_timeout_s": 9.0,
+        name: 0.05,
+    }
     async with stage([NEVER], **options) as it:
         with pytest.raises(TransportError, match="in time"):
             await it.client.create(RUN, event("step_started"))

@@ -12,8 +12,9 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from eventclient.model.events import parse_event
-from eventclient.wire.codec import Frame, decode, decode_frames, encode_frame, encode_value
+from eventclient.model.parsing import parse_event
+from eventclient.wire.codec import decode, encode_value
+from eventclient.wire.frames import Frame, decode_frames, encode_frame
 from eventclient.wire.requests import NO_PARAMS, WriteParams, encode_event
 from eventclient.wire.spec import FRAMES_CONTENT_TYPE, REQUEST_CONTENT_TYPE
 

@@ -17,7 +17,8 @@ from eventclient.devserver.app import DevServer
 from eventclient.devserver.stores.sqlite import SqliteStore
 from eventclient.errors import ConfigurationError
 from eventclient.model.ids import encode_ulid
-from eventclient.wire.codec import encode_frame, encode_value, epoch_ms
+from eventclient.wire.codec import encode_value, epoch_ms
+from eventclient.wire.frames import encode_frame
 from tests.devserver.api import AT, RUN, Api, event, frame, raw_frame
 from tests.support.fake_clock import FakeClock
 

@@ -13,9 +13,9 @@ import pytest
 from eventclient.devserver.engine import Engine
 from eventclient.devserver.state import LogQuery, Wanted
 from eventclient.devserver.stores.sqlite import SqliteStore
-from eventclient.model.events import EVENT_SPECS
+from eventclient.model.event_specs import EVENT_SPECS
+from eventclient.wire.posted import PostedEvent
 from eventclient.wire.replies import Refused, Written, entity_map
-from eventclient.wire.requests import PostedEvent
 from tests.support.fake_clock import FakeClock
 
 RECORDINGS: Final = Path(__file__).parent.parent / "recordings"

@@ -16,7 +16,7 @@ from eventclient.model.entities import (
     read_instant,
     read_whole,
 )
-from eventclient.model.events import EVENT_SPECS
+from eventclient.model.event_specs import EVENT_SPECS
 
 THEN = datetime(2026, 3, 4, 5, 6, 7, 89_000, tzinfo=UTC)
 EVENT: dict[str, Any] = {
@@ -145,7 +145,9 @@ def test_unknown_members_are_ignored(kind: type[AnyEntity], plain: dict[str, Any
 
 @each_entity
 def test_null_is_absent(kind: type[AnyEntity], plain: dict[str, Any]) -> None:
-    optional: dict[str, Any] = {field.alias or "": None for field in kind.model_fields.values() if not field.is_required()}
+    optional: dict[str, Any] = {
+        field.alias or "": None for field in kind.model_fields.values() if not field.is_required()
+    }
     missing = {key: value for key, value in plain.items() if key not in optional}
     if kind is Run:
         missing |= {"status": "running"}

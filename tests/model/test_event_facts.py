@@ -7,14 +7,8 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from eventclient.model.events import (
-    EVENT_SPECS,
-    Convergence,
-    Entity,
-    Event,
-    is_batchable,
-    is_pair,
-)
+from eventclient.model.event_specs import EVENT_SPECS, Convergence, Entity, is_batchable, is_pair
+from eventclient.model.events import Event
 from tests.client.samples import TYPES, event
 
 

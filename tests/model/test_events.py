@@ -11,17 +11,10 @@ from typing import Any
 import pytest
 
 from eventclient.errors import InvalidEventError
-from eventclient.model import events as module
-from eventclient.model.events import (
-    EVENT_SPECS,
-    SERVER_EVENT_TYPES,
-    HookCreated,
-    StepCompleted,
-    StepCreated,
-    parse_event,
-    payload_field,
-    payload_of,
-)
+from eventclient.model import parsing as module
+from eventclient.model.event_specs import EVENT_SPECS, SERVER_EVENT_TYPES, payload_field, payload_of
+from eventclient.model.events import HookCreated, StepCompleted, StepCreated
+from eventclient.model.parsing import parse_event
 from tests.client.samples import FULL_DATA, LATER, TYPES, event, full_mapping, mapping
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from eventclient.model.entities import Hook, Run, Step, Wait
-from eventclient.model.events import EVENT_SPECS, Entity
+from eventclient.model.event_specs import EVENT_SPECS, Entity
 from eventclient.model.lifecycle import (
     ENDED_TRANSITIONS,
     KEY_TRANSITIONS,

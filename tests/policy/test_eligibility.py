@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventclient.model.events import EVENT_SPECS, Event
+from eventclient.model.event_specs import EVENT_SPECS
+from eventclient.model.events import Event
 from eventclient.policy.eligibility import all_converge, converges
 from tests.client.samples import TYPES, event, pair, steps
 

@@ -21,7 +21,8 @@ from eventclient.errors import (
     ThrottleError,
     TransportError,
 )
-from eventclient.model.events import Event, payload_of
+from eventclient.model.event_specs import payload_of
+from eventclient.model.events import Event
 from eventclient.model.ids import slot_event_id
 from eventclient.model.outcomes import Attempt, BatchResult, Outcome, Receipt
 from eventclient.model.results import Log, Result

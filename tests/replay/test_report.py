@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from eventclient.model.entities import StoredEvent
-from eventclient.model.events import parse_event
 from eventclient.model.ids import slot_event_id
 from eventclient.model.outcomes import Outcome, Receipt
+from eventclient.model.parsing import parse_event
 from eventclient.model.results import Result
 from eventclient.recordings.order import Posting, RunPlan
 from eventclient.recordings.rows import RecordedRow

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventclient.model.events import is_pair, parse_event
+from eventclient.model.event_specs import is_pair
+from eventclient.model.parsing import parse_event
 from eventclient.recordings.order import Posting
 from eventclient.recordings.rows import RecordedRow
 from eventclient.replay.stretches import MAX_STRETCH_EVENTS, stretches

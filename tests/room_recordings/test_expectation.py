@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from eventclient.model.events import EVENT_SPECS, Event, parse_event
+from eventclient.model.event_specs import EVENT_SPECS
+from eventclient.model.events import Event
+from eventclient.model.parsing import parse_event
 from eventclient.recordings.expectation import REFUSED_AFTER_END, expected_refusals
 
 DATA: dict[str, dict[str, Any]] = {

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventclient.model.events import AttrSet, HookCreated, RunCreated, WaitCreated, payload_of
+from eventclient.model.event_specs import payload_of
+from eventclient.model.events import AttrSet, HookCreated, RunCreated, WaitCreated
 from eventclient.recordings.layouts import find_runs, read_run
 from eventclient.recordings.order import RunPlan, hoist_creates, plan_run, rename_runs
 from eventclient.recordings.rows import RecordedRow, RecordedRun, RecordingError

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from eventclient import ProtocolError
-from eventclient.wire.codec import decode_frames
+from eventclient.wire.frames import decode_frames
 
 from .expectations import RESENT, Difference, differs
 from .tagged_json import read
@@ -43,6 +43,12 @@ def _opaque(name: str) -> Difference:
     )
 
 
+def _once(name: str) -> Difference:
+    page = _read_as(name)
+    events = list({event["eventId"]: event for event in page["data"]}.values())
+    return differs("reads: an event that is sent twice is told once", returned={**page, "data": events})
+
+
 _AGAIN: Final = "reads: a log that is cut off is read again from its start, or from its last whole event"
 _NO_BIGINT: Final = "answers: Python reads whole numbers of any size"
 _CUT_START: Final = differs("answers: a log cut off before its first event is malformed", error=ProtocolError)
@@ -67,6 +73,8 @@ DIFFERENCES: Final[Mapping[str, Difference]] = {
     "close-mid-body-after-event": differs(_AGAIN, requests=2, waits=()),
     "close-mid-body-range-206": _refused("reads: no byte ranges are asked for, and none are taken"),
     "http-206-unasked": _refused("reads: no byte ranges are asked for, and none are taken"),
+    "duplicate-events": _once("duplicate-events"),
+    "truncated-overlap": _once("truncated-overlap"),
     "date-int-ms-uint64": _reads(_NO_BIGINT, "date-tag1-float"),
     "end-bigint": _reads(_NO_BIGINT, "one-event"),
     "date-null": _refused("answers: null counts as absent, and a stored event has a time"),

@@ -79,7 +79,7 @@ DIFFERENCES: Final[Mapping[str, Difference]] = {
     ),
     "list-fault-refused": differs("reads: five retries", waits=(0.5, 1.0, 2.0, 4.0, 8.0), outcome="unsent"),
     "batch-500-then-409": differs(
-        "a 409 behind an ambiguous attempt is most likely our own write", outcome="already_applied"
+        "a batch refused as a whole says nothing of what an earlier, lost attempt stored", outcome="unknown"
     ),
     "create-http-400-json-body-cbor-type": differs(
         "answers: a body labelled wrongly is still read", code="c"

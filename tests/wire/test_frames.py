@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventclient.wire.codec import (
-    Frame,
-    FrameDecoder,
-    MalformedError,
-    decode_frames,
-    encode_frame,
-    encode_value,
-)
+from eventclient.wire.codec import MalformedError, encode_value
+from eventclient.wire.frames import Frame, FrameDecoder, decode_frames, encode_frame
 
 METAS = st.dictionaries(
     st.text(st.characters(max_codepoint=0x7F), max_size=5), st.integers(0, 99), max_size=3

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from eventclient.errors import ProtocolError
 from eventclient.model.entities import StoredEvent
-from eventclient.model.events import EVENT_SPECS, Event
-from eventclient.wire.codec import MalformedError, encode_frame, encode_value
+from eventclient.model.event_specs import EVENT_SPECS
+from eventclient.model.events import Event
+from eventclient.wire.codec import MalformedError, encode_value
+from eventclient.wire.frames import encode_frame
 from eventclient.wire.logs import LogDecoder, LogEnd, decode_event_body, fold_run
 from tests.client.answers import end_frame, event_frame, stored_map
 from tests.client.samples import LATER, RUN, TYPES, event

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
-from eventclient.wire.codec import decode, decode_frames, encode_value
+from eventclient.wire.codec import decode, encode_value
+from eventclient.wire.frames import decode_frames
 from eventclient.wire.replies import (
     LogPart,
     Refused,

@@ -12,7 +12,7 @@ import pytest
 
 from eventclient import ClientOptions, Event, EventClient, InvalidEventError, RejectedError
 from eventclient.batching.chunks import BatchLimits, plan_chunks
-from eventclient.wire.codec import Frame, decode_frames
+from eventclient.wire.frames import Frame, decode_frames
 from eventclient.wire.requests import WriteParams, encode_event
 from tests.support import vectors
 from tests.support.calls import Write, reading_of, write_of

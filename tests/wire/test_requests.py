@@ -11,17 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventclient.errors import InvalidEventError
-from eventclient.model.events import EVENT_SPECS, Event, StepCreated, StepCreatedData, parse_event
+from eventclient.model.event_data import StepCreatedData
+from eventclient.model.event_specs import EVENT_SPECS
+from eventclient.model.events import Event, StepCreated
+from eventclient.model.parsing import parse_event
 from eventclient.wire import spec
-from eventclient.wire.codec import Frame, MalformedError, decode_frames
-from eventclient.wire.requests import (
-    META_RENAMES,
-    NO_PARAMS,
-    PostedEvent,
-    WriteParams,
-    decode_event,
-    encode_event,
-)
+from eventclient.wire.codec import MalformedError
+from eventclient.wire.frames import Frame, decode_frames
+from eventclient.wire.posted import PostedEvent, decode_event
+from eventclient.wire.requests import META_RENAMES, NO_PARAMS, WriteParams, encode_event
 from tests.client.samples import FULL_DATA, LATER, NOW, TYPES, event, full_mapping, mapping
 
 

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from eventclient.model.entities import Step, StoredEvent, Wait
 from eventclient.model.results import Result
 from eventclient.wire.codec import MalformedError, encode_value
-from eventclient.wire.responses import (
-    decode_batch,
-)
+from eventclient.wire.responses import decode_batch
 from tests.client.answers import batch_answer, item_map, stored_map, success_map
 from tests.client.samples import LATER, OTHER_RUN, RUN, event, pair
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
-from eventclient.model.events import EVENT_SPECS, Event
+from eventclient.model.event_specs import EVENT_SPECS
+from eventclient.model.events import Event
 from eventclient.wire.codec import MalformedError, encode_value
 from eventclient.wire.responses import (
     REQUIRED_DATA,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from eventclient.batching.chunks import BatchLimits
-from eventclient.model.events import RunCancelledData
+from eventclient.model.event_data import RunCancelledData
 from eventclient.policy.retry import RetryOptions
 from eventclient.wire import spec
 
