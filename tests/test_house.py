@@ -220,7 +220,7 @@ def test_there_is_one_sleep() -> None:
 
 
 def test_one_place_reads_time_and_chance() -> None:
-    assert importers("time", "random", "secrets") <= {"clock.py"}
+    assert importers("time", "random") <= {"clock.py"}
     assert set(places("datetime.now", "datetime.utcnow", "datetime.today", "date.today")) == {"clock.py"}
 
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from eventclient.wire import spec
-
+from . import spec
 from .codec import MalformedError, decode
 
 _PACK_U32: Final = struct.Struct(">I").pack
