@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import NoneType
-from typing import Any, Final, Literal, Self, TypeGuard, cast, get_args
+from typing import Any, Final, Literal, Self, TypeGuard, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
@@ -228,9 +228,9 @@ def is_plain_event(value: object) -> TypeGuard[dict[str, Any]]:
     Half the price of building the event, and as good: what is plain can be built later without fail. A False
     means no more than that a closer look is due.
     """
-    if value.__class__ is not dict:
+    if not isinstance(value, dict):
         return False
-    get = cast(dict[str, Any], value).get
+    get = value.get
     data = get("eventData")
     if data is not None:
         if data.__class__ is not dict:
@@ -252,9 +252,9 @@ def is_plain_event(value: object) -> TypeGuard[dict[str, Any]]:
 
 def is_plain_step(value: object) -> TypeGuard[dict[str, Any]]:
     """Whether `value` is a map that `Step` takes as it is; see `is_plain_event`."""
-    if value.__class__ is not dict:
+    if not isinstance(value, dict):
         return False
-    get = cast(dict[str, Any], value).get
+    get = value.get
     return (
         get("runId").__class__ is str
         and get("stepId").__class__ is str

@@ -94,6 +94,13 @@ _REPEATING: Final = frozenset({"stepName", "workflowName", "deploymentId"})
 """Fields whose few values come again and again, so that their bytes are worth keeping."""
 _encode_name = lru_cache(maxsize=512)(encode_text)
 
+
+@lru_cache(maxsize=64)
+def _encode_occurred(instant: datetime) -> bytes:
+    # Events that name no time of their own share the instant of the call.
+    return _OCCURRED_AT + encode_instant(instant)
+
+
 _BY_TYPE: Final[dict[type, Callable[[Any], bytes]]] = {
     int: encode_number,
     float: encode_number,
@@ -194,7 +201,7 @@ def encode_event(
         if own["correlation_id"]:
             parts.append(_CORRELATION_ID + encode_text(own["correlation_id"]))
         field = "occurredAt"
-        parts.append(_OCCURRED_AT + encode_instant(own["occurred_at"] or now))
+        parts.append(_encode_occurred(own["occurred_at"] or now))
         field = "computeInstanceId"
         instance = own["compute_instance_id"]
         if instance is not None and (instance or batch):
