@@ -28,7 +28,8 @@ class EventClientError(Exception):
     Attributes:
         run_id: the run the call was for, if it was for one.
         event_index: 0-based position of the event in the call, if one event is to blame.
-        receipts: for writes of several events, one `Receipt` per submitted event, in order.
+        receipts: for writes, one `Receipt` per submitted event, in order.
+        ledger: for batch writes, the `Ledger` of what was spent until then.
     """
 
     def __init__(self, message: str, *, run_id: str | None = None, event_index: int | None = None) -> None:
@@ -37,6 +38,7 @@ class EventClientError(Exception):
         self.run_id = run_id
         self.event_index = event_index
         self.receipts: tuple[Any, ...] = ()
+        self.ledger: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copying and pickling must not go through the constructors, which need more than a message.

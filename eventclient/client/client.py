@@ -285,7 +285,7 @@ class EventClient:
     ) -> None:
         left = await self.aclose(within=None if kind is None else 0.0)
         if left:
-            logger.warning("closed with %d events unconfirmed; call aclose() for their receipts", len(left))
+            logger.warning("closed with %d events unconfirmed; aclose() returns their receipts", len(left))
 
     async def aclose(self, within: float | None = None) -> tuple[Receipt, ...]:
         """Take no more calls, let those under way finish, and close.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from eventclient.batching.chunks import Chunk, plan_chunks, plan_waves, single_chunks
-from eventclient.errors import InvalidEventError
+from eventclient.errors import EventClientError, InvalidEventError
 from eventclient.model.event_specs import EVENT_SPECS
 from eventclient.model.events import Event
 from eventclient.model.outcomes import BatchResult, Receipt, is_hook_delivery
@@ -124,7 +124,15 @@ class BatchWrite:
         Raises:
             EventClientError: a request failed as a whole; `.receipts` has every event's outcome.
         """
-        for wave in plan_waves(chunks, self.events, concurrency):
+        try:
+            await self._send_waves(plan_waves(chunks, self.events, concurrency))
+        except EventClientError as error:
+            error.ledger = self._book.close()
+            raise
+        return BatchResult(self.run_id, self.settled(), self._book.close())
+
+    async def _send_waves(self, waves: Sequence[Sequence[Chunk]]) -> None:
+        for wave in waves:
             if len(wave) == 1:
                 await self._send_chunk(wave[0])
                 continue
@@ -134,7 +142,6 @@ class BatchWrite:
             for end in ends:
                 if isinstance(end, BaseException):
                     raise end
-        return BatchResult(self.run_id, self.settled(), self._book.close())
 
     def settled(self) -> tuple[Receipt, ...]:
         """Receipts of all events as things stand; what was not sent says so."""

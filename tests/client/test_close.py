@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from eventclient import BatchResult, ClientOptions, EventClient, Receipt, TransportError
+from eventclient.client import calls
 from tests.support.fake_clock import FakeClock
 from tests.support.scripted_server import Fault, Reply, ScriptedServer
 
@@ -143,6 +144,20 @@ async def test_a_task_goes_on_unharmed_behind_the_call_that_was_ended() -> None:
         assert await call == "cancelling 0"
 
 
+async def test_what_closing_gives_back_is_bounded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(calls, "MAX_UNCONFIRMED", 3)
+    async with stage([NEVER]) as it:
+        call = asyncio.ensure_future(it.client.create_batch(RUN, steps(5)))
+        await it.server.arrival(1)
+        assert len(await it.client.aclose(within=0)) == 3
+        with pytest.raises(TransportError) as raised:
+            await call
+        assert len(raised.value.receipts) == 5
+    assert "2 receipts" in caplog.text
+
+
 # -- the context manager -----------------------------------------------------------------------
 
 
@@ -158,16 +173,16 @@ async def test_leaving_the_context_waits_and_says_nothing(caplog: pytest.LogCapt
 async def test_leaving_the_context_by_an_error_ends_calls_and_warns(caplog: pytest.LogCaptureFixture) -> None:
     async def fail(server: ScriptedServer) -> None:
         async with EventClient(server.origin) as client:
-            calls.append(asyncio.ensure_future(client.create_batch(RUN, EVENTS)))
+            under_way.append(asyncio.ensure_future(client.create_batch(RUN, EVENTS)))
             await server.arrival(1)
             raise KeyError
 
-    calls: list[asyncio.Future[BatchResult]] = []
+    under_way: list[asyncio.Future[BatchResult]] = []
     async with ScriptedServer([NEVER]) as server:
         with pytest.raises(KeyError):
             await fail(server)
         with pytest.raises(TransportError):
-            await calls[0]
+            await under_way[0]
     (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert "2 events unconfirmed" in record.getMessage()
 

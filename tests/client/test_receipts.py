@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from eventclient import (
@@ -247,6 +249,14 @@ async def test_a_pair_behind_others_stays_together() -> None:
         result = await it.client.create_batch(RUN, events)
         assert len(result.created) == 33
         assert it.sizes == [31, 2]
+
+
+@pytest.mark.parametrize(("resolve", "asked"), [(None, "lazy"), ("none", "lazy"), ("all", "resolve")])
+async def test_what_a_caller_may_say_beside_a_batch(resolve: Any, asked: str) -> None:
+    async with stage([answered(batch_answer(steps(2)))]) as it:
+        await it.client.create_batch(RUN, steps(2), request_id="req", resolve_data=resolve)
+        metas = [frame.meta for frame in decode_frames(it.server.requests[0].body)]
+    assert [(meta["vercelId"], meta["remoteRefBehavior"]) for meta in metas] == [("req", asked)] * 2
 
 
 async def test_what_is_changed_after_the_call_began_changes_nothing() -> None:

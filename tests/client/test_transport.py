@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from typing import Any
+from unittest.mock import Mock, PropertyMock
 
 import aiohttp
 import pytest
@@ -242,3 +243,19 @@ async def test_after_closing_nothing_is_sent() -> None:
         assert isinstance(lost, Loss)
         assert lost.sent is False
         assert server.connections == 0
+
+
+@pytest.mark.parametrize("closed", [True, False])
+async def test_only_a_closed_session_may_fail_in_its_own_way(closed: bool) -> None:
+    session = Mock(spec=aiohttp.ClientSession)
+    # Open when the request begins, and closed, or not, when it fails.
+    type(session).closed = PropertyMock(side_effect=[False, closed])
+    session.request.side_effect = RuntimeError("Session is closed")
+    transport = AiohttpTransport(ClientOptions(), session)
+    if closed:
+        lost = await transport.send(get("http://127.0.0.1"))
+        assert isinstance(lost, Loss)
+        assert lost.sent is False
+    else:
+        with pytest.raises(RuntimeError, match="Session is closed"):
+            await transport.send(get("http://127.0.0.1"))

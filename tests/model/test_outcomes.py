@@ -24,8 +24,9 @@ from eventclient.model.outcomes import (
     Receipt,
     is_hook_delivery,
 )
-from eventclient.model.results import Result
+from eventclient.model.results import Log, Result
 from eventclient.telemetry.ledger import Ledger
+from tests.client.answers import success_map
 from tests.client.samples import TYPES, event
 
 
@@ -75,6 +76,17 @@ def test_a_receipt_knows_its_error(
     assert getattr(raised, "status", None) == status
     if isinstance(raised, TransportError):
         assert raised.ambiguous is (outcome is Outcome.UNKNOWN)
+
+
+def test_a_receipt_says_what_its_result_says() -> None:
+    told = success_map(event("step_started"))
+    log = Log((), "c", False)
+    result = Result(200, "c", "m", told, step_created=True, max_events=5, log=log)
+    held = Receipt(0, event("step_started"), Outcome.CREATED, result)
+    assert (held.status, held.code, held.message) == (200, "c", "m")
+    assert (held.stored, held.step) == (result.stored, result.step)
+    assert (held.run, held.hook, held.wait) == (None, None, None)
+    assert (held.step_created, held.max_events, held.log) == (True, 5, log)
 
 
 @pytest.mark.parametrize("kind", TYPES)

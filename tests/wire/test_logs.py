@@ -71,6 +71,13 @@ def test_the_body_of_an_end_frame_says_nothing() -> None:
         assert read(data) == ([], LogEnd("c", has_more=True), True)
 
 
+@pytest.mark.parametrize(
+    "meta", [b"\x01", b"\xff", encode_value({"_end": 1}), encode_value({"_error": 1, "code": "c"})]
+)
+def test_a_cut_frame_that_is_no_end_ends_nothing(meta: bytes) -> None:
+    assert read(encode_frame(meta, b"xyz")[:-2]) == ([], None, False)
+
+
 @pytest.mark.parametrize("one", [1, 1.0])
 @pytest.mark.parametrize(("told", "cursor"), [("c", "c"), ("", None), (None, None)])
 def test_forms_of_an_end_frame(one: float, told: str | None, cursor: str | None) -> None:

@@ -80,6 +80,7 @@ def test_any_payload_arrives_as_it_is(kind: str, payload: bytes) -> None:
         {"eventType": "step_created", "maxSlot": -1},
         {"eventType": "step_created", "occurredAt": "soon"},
         {"eventType": "step_created", "occurredAt": b"x"},
+        {"eventType": "step_created", "occurredAt": "0001-01-01T00:00:00+01:00"},
         {"eventType": "step_created", "skipPreload": 1},
         {"eventType": "step_created", "resumeId": 1},
     ],
