@@ -187,6 +187,15 @@ def _epoch_instant(value: Any, _immutable: bool) -> Any:
         return cbor2.CBORTag(spec.TAG_EPOCH_DATE, value)
 
 
+def _reads_naive_dates() -> bool:
+    try:
+        return cbor2.loads(b"\xc0\x732024-01-02T03:04:05").tzinfo is None
+    except cbor2.CBORDecodeError:
+        return False
+
+
+# Newer versions of cbor2 refuse a tag 0 date without an offset, which brings it to the lenient decoders.
+_PLAIN_DECODERS: Final = {spec.TAG_TEXT_DATE: _text_instant} if _reads_naive_dates() else None
 _LENIENT_DECODERS: Final = {spec.TAG_TEXT_DATE: _text_instant, spec.TAG_EPOCH_DATE: _epoch_instant}
 
 
@@ -203,8 +212,12 @@ def decode(data: bytes, *, keep_undefined: bool = False) -> Any:
         MalformedError: the bytes are not one whole CBOR item.
     """
     stream = BytesIO(data)
+    # The whole item is read at once: cbor2 6.0 mixes up the pieces of a stream it reads in several.
+    size = len(data) or 1
     try:
-        value = cbor2.CBORDecoder(stream, tag_hook=_unwrap_bytes).decode()
+        value = cbor2.CBORDecoder(
+            stream, tag_hook=_unwrap_bytes, semantic_decoders=_PLAIN_DECODERS, read_size=size
+        ).decode()
     except _DECODE_ERRORS:
         stream = BytesIO(data)
         try:
@@ -213,9 +226,13 @@ def decode(data: bytes, *, keep_undefined: bool = False) -> Any:
                 tag_hook=_unwrap_bytes,
                 semantic_decoders=_LENIENT_DECODERS,
                 str_errors="replace",
+                read_size=size,
             ).decode()
         except _DECODE_ERRORS as error:
             raise MalformedError(_why(error, data)) from None
+    if type(value) is object:
+        # What cbor2 6.0 makes of a break code that ends nothing.
+        raise MalformedError("the bytes are no CBOR item (a break code)")
     if stream.tell() != len(data):
         extra = len(data) - stream.tell()
         raise MalformedError(f"{extra} bytes follow the CBOR item")
