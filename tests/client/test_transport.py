@@ -23,8 +23,6 @@ from .stage import Honest, stage
 from .write_rows import SUBJECTS, Subject
 
 NEVER = Reply(fault=Fault.NEVER)
-FAST: dict[str, Any] = {"connect_timeout_s": 0.02, "request_timeout_s": 0.05, "read_timeout_s": 0.05}
-
 # -- not sent ----------------------------------------------------------------------------------
 
 
@@ -64,9 +62,7 @@ async def test_a_name_that_is_not_found_is_not_sent() -> None:
 
 
 async def test_waiting_for_a_free_connection_is_not_sending() -> None:
-    async with stage(
-        [NEVER], max_connections=1, **FAST | {"request_timeout_s": 5.0, "read_timeout_s": 5.0}
-    ) as it:
+    async with stage([NEVER], max_connections=1, connect_timeout_s=0.1) as it:
         held = asyncio.ensure_future(it.client.create_batch(RUN, steps(2)))
         await it.server.arrival(1)
         with pytest.raises(TransportError, match="no connection in time") as raised:
@@ -105,7 +101,7 @@ async def test_a_loss_that_is_not_sent_behind_one_that_may_have_been_is_ambiguou
 async def test_an_answer_that_does_not_come_in_time_is_ambiguous(
     reply: Reply, events: list[object], requests: int
 ) -> None:
-    async with stage([reply], repeat_last=True, **FAST) as it:
+    async with stage([reply], repeat_last=True, read_timeout_s=0.05) as it:
         with pytest.raises(TransportError, match="no answer in time") as raised:
             await it.client.create_batch(RUN, events)  # type: ignore[arg-type]
         assert raised.value.ambiguous is True
@@ -114,12 +110,8 @@ async def test_an_answer_that_does_not_come_in_time_is_ambiguous(
 
 @pytest.mark.parametrize("name", ["read_timeout_s", "request_timeout_s"])
 async def test_either_timeout_ends_an_attempt(name: str) -> None:
-    options: dict[str, Any] = {
-        "connect_timeout_s": 0.02,
-        "read_timeout_s": 9.0,
-        "request_timeout_s": 9.0,
-        name: 0.05,
-    }
+    options: dict[str, Any] = {"connect_timeout_s": 0.2, "read_timeout_s": 9.0, "request_timeout_s": 9.0}
+    options[name] = 0.3
     async with stage([NEVER], **options) as it:
         with pytest.raises(TransportError, match="in time"):
             await it.client.create(RUN, event("step_started"))

@@ -166,7 +166,7 @@ ODD = st.one_of(
     st.just("soon"),
     st.binary(max_size=3),
     st.dictionaries(st.sampled_from(["stepName", "a"]), st.none() | st.just("s"), max_size=2),
-    st.lists(st.integers(), max_size=2),
+    st.lists(st.integers(-5, 5), max_size=2),
     st.just(LATER),
 )
 PLACES = [(part, key) for part in ("event", "step") for key in success_map(EVENTS[0])[part]]

@@ -106,9 +106,9 @@ def test_any_date_is_read_to_the_second(instant: datetime, offset: int) -> None:
 
 @pytest.mark.parametrize("value", ["9" * 8000 + "x", "1" + "." * 8000, " " * 8000 + "x", "," * 8000])
 def test_a_long_header_takes_no_long_time(value: str) -> None:
-    before = time.perf_counter()
+    before = time.process_time()
     throttle_wait([value], NOW)
-    assert time.perf_counter() - before < 0.1
+    assert time.process_time() - before < 0.1
 
 
 @pytest.mark.parametrize(
