@@ -54,8 +54,7 @@ def examples_in(document: str, text: str) -> list[Example]:
 
 
 def _text(document: str) -> str:
-    path = ROOT / document
-    return path.read_text(encoding="utf-8") if path.exists() else ""
+    return (ROOT / document).read_text(encoding="utf-8")
 
 
 EXAMPLES: Final = [example for document in DOCUMENTS for example in examples_in(document, _text(document))]
@@ -89,3 +88,14 @@ def test_a_written_readme_shows_python() -> None:
 def test_blocks_are_found_by_their_label() -> None:
     text = "a\n```python\nx = 1\n```\n```sh\nls\n```\n  ```py\n  y = 2\n\n  z = 3\n  ```\n```\nplain\n```\n"
     assert examples_in("d", text) == [Example("d", 3, "x = 1\n"), Example("d", 9, "y = 2\n\nz = 3\n")]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_document_shows_python(document: str) -> None:
+    assert examples_in(document, _text(document))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_into_the_project_lead_somewhere(document: str) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", _text(document)):
+        assert (ROOT / document).parent.joinpath(target).exists(), target

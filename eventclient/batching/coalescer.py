@@ -64,8 +64,9 @@ class Coalescer(Generic[T]):
         for run_id, queue in self._runs.items():
             if queue.items and not queue.in_flight and queue.due <= now:
                 queue.in_flight = True
-                count = min(len(queue.items), self._max_events)
-                batches.append((run_id, [queue.items.popleft() for _ in range(count)]))
+                # All of it: whoever cuts it into requests must see which events belong together.
+                batches.append((run_id, list(queue.items)))
+                queue.items.clear()
         return batches
 
     def done(self, run_id: str, now: float) -> None:

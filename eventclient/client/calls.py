@@ -33,19 +33,18 @@ class Calls:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def call(self, run_id: str, receipts: Receipts) -> _Call:
+    def call(self, run_id: str, receipts: Receipts, *, late: bool = False) -> _Call:
         """A context for one call; `receipts` says at any moment how its events stand.
 
-        It attaches the receipts to whatever ends the call, and turns the interruption by `close` into a
-        TransportError.
+        It attaches the receipts to whatever ends the call, and turns the interruption by closing into a
+        TransportError. A `late` call is one of those that closing itself waits for.
         """
-        return _Call(self, run_id, receipts)
+        return _Call(self, run_id, receipts, late)
 
-    async def close(self, within_s: float | None) -> None:
-        """Take no more calls; give those under way `within_s` seconds, then end them."""
-        self.closing = True
+    async def finish(self, deadline: float | None) -> None:
+        """Wait for the calls under way until `deadline` (loop time), then end them."""
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout_at(deadline):
                 await self._idle.wait()
         except TimeoutError:
             # Each once, also when two close at a time: `leave` takes back one cancellation.
@@ -67,9 +66,9 @@ class Calls:
         left, self.unconfirmed = tuple(self.unconfirmed), []
         return left
 
-    def enter(self) -> asyncio.Task[Any]:
+    def enter(self, late: bool) -> asyncio.Task[Any]:
         """Count the current task in."""
-        if self.closing:
+        if self.closing and not late:
             raise TransportError("the client is closed: nothing was sent", ambiguous=False)
         task = asyncio.current_task()
         if task is None:
@@ -79,7 +78,7 @@ class Calls:
         return task
 
     def leave(self, task: asyncio.Task[Any]) -> bool:
-        """Count `task` out. Returns whether it is cancelled by `close` and by nobody else."""
+        """Count `task` out. Returns whether closing cancelled it, and nobody else."""
         self._tasks.discard(task)
         if not self._tasks:
             self._idle.set()
@@ -90,17 +89,18 @@ class Calls:
 
 
 class _Call:
-    __slots__ = ("_calls", "_receipts", "_run_id", "_task")
+    __slots__ = ("_calls", "_late", "_receipts", "_run_id", "_task")
 
-    def __init__(self, calls: Calls, run_id: str, receipts: Receipts) -> None:
+    def __init__(self, calls: Calls, run_id: str, receipts: Receipts, late: bool) -> None:
         self._calls = calls
         self._run_id = run_id
         self._receipts = receipts
+        self._late = late
         self._task: asyncio.Task[Any] | None = None
 
     def __enter__(self) -> None:
         try:
-            self._task = self._calls.enter()
+            self._task = self._calls.enter(self._late)
         except TransportError as error:
             error.run_id, error.receipts = self._run_id, self._receipts()
             raise

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
+from weakref import WeakSet
 
 import aiohttp
 
@@ -16,7 +18,7 @@ from eventclient.model.outcomes import BatchResult, Receipt
 from eventclient.model.results import Log
 from eventclient.policy.fallback import FallbackLatch
 from eventclient.telemetry.ledger import Ledger
-from eventclient.wire.requests import NO_PARAMS, ResolveData, WriteParams
+from eventclient.wire.requests import NO_PARAMS, EncodedEvent, ResolveData, WriteParams
 
 from . import environment
 from .calls import Calls
@@ -101,7 +103,7 @@ class EventClient:
         self._latch = FallbackLatch()
         self._turns = Turns()
         self._calls = Calls()
-        self._writers: list[EventWriter] = []
+        self._writers: WeakSet[EventWriter] = WeakSet()
 
     def __repr__(self) -> str:
         return f"<EventClient {self._endpoint.base_url}>"
@@ -192,11 +194,25 @@ class EventClient:
         params = NO_PARAMS
         if request_id is not None or resolve_data is not None:
             params = WriteParams(request_id=request_id, resolve_data=resolve_data)
-        write = BatchWrite(self._sender, self._endpoint, self._options, self._latch, run_id, events, params)
+        return await self._write(run_id, events, concurrency, params)
+
+    async def _write(
+        self,
+        run_id: str,
+        events: Sequence[Event],
+        concurrency: int,
+        params: WriteParams,
+        encoded: Sequence[EncodedEvent] | None = None,
+    ) -> BatchResult:
+        """`create_batch`, and the way of a writer, whose events are encoded already."""
+        write = BatchWrite(
+            self._sender, self._endpoint, self._options, self._latch, run_id, events, params, encoded
+        )
         if not write.events:
             return BatchResult(run_id, (), Ledger())
         chunks = write.plan(batch=self._options.batch and environment.batching_enabled())
-        with self._calls.call(run_id, write.settled):
+        # Closing waits for writers to send what they hold, so their calls come late.
+        with self._calls.call(run_id, write.settled, late=encoded is not None):
             if concurrency > 1:
                 return await write.send(chunks, concurrency)
             await self._turns.enter(run_id)
@@ -207,8 +223,12 @@ class EventClient:
 
     def writer(self, **options: Any) -> EventWriter:
         """A writer that coalesces concurrent single writes into batches; see `EventWriter` for options."""
-        writer = EventWriter(self, self._options, **options)
-        self._writers.append(writer)
+
+        async def send(run_id: str, events: Sequence[Event], encoded: Sequence[EncodedEvent]) -> BatchResult:
+            return await self._write(run_id, events, 1, NO_PARAMS, encoded)
+
+        writer = EventWriter(send, self._options, **options)
+        self._writers.add(writer)
         return writer
 
     # -- reading -------------------------------------------------------------------------------
@@ -298,11 +318,15 @@ class EventClient:
             Receipts of the events, of this client's whole life, whose call was cancelled or ended by
             closing before they were settled: ``unknown`` or ``unsent``.
         """
-        for writer in self._writers:
-            left = await writer.aclose(within)
-            # A batch cut short has been noted on its way through this client already.
-            noted = {id(receipt) for receipt in self._calls.unconfirmed}
-            self._calls.keep([receipt for receipt in left if id(receipt) not in noted])
-        await self._calls.close(within)
-        await self._transport.aclose()
+        self._calls.closing = True
+        loop = asyncio.get_running_loop()
+        deadline = None if within is None else loop.time() + within
+        try:
+            lefts = await asyncio.gather(*(writer.aclose(within) for writer in tuple(self._writers)))
+            await self._calls.finish(deadline)
+        finally:
+            await self._transport.aclose()
+        # A batch cut short has been noted on its way through this client already.
+        noted = {id(receipt) for receipt in self._calls.unconfirmed}
+        self._calls.keep([receipt for left in lefts for receipt in left if id(receipt) not in noted])
         return self._calls.take_unconfirmed()

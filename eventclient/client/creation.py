@@ -45,27 +45,26 @@ class SingleWrite:
         self._options = options
         self.run_id = run_id
         self._run = segment(run_id, "run_id")
-        check_event(event, 0, run_id)
         self._event = event
-        self._streamed = event.event_type == "run_started" and not params.skip_preload
+        self._streamed = getattr(event, "event_type", None) == "run_started" and not params.skip_preload
         self._resume_pair = bool(params.resume_id and params.resume_payload_digest)
-        self._body = self._encode(params)
         self._delivery = Delivery()
         self._receipt: Receipt | None = None
+        try:
+            self._body = self._encode(params)
+        except InvalidEventError as error:
+            error.run_id, error.event_index = run_id, 0
+            error.receipts = (self.receipt,)
+            raise
 
     def _encode(self, params: WriteParams) -> bytes:
-        try:
-            frame = encode_event(self._event, now=self._options.clock.wall(), params=params).single_frame()
-        except InvalidEventError as error:
-            error.run_id, error.event_index = self.run_id, 0
-            raise
+        check_event(self._event)
+        frame = encode_event(self._event, now=self._options.clock.wall(), params=params).single_frame()
         if len(frame) > self._options.max_batch_bytes:
             raise InvalidEventError(
                 f"it takes {len(frame)} bytes; one request carries {self._options.max_batch_bytes}"
                 " (ClientOptions.max_batch_bytes)",
                 field=f"eventData.{payload_field(self._event) or 'changes'}",
-                run_id=self.run_id,
-                event_index=0,
             )
         return frame
 

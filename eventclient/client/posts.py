@@ -32,7 +32,7 @@ def batch_request(endpoint: Endpoint, clock: Clock, run: str, body: bytes, count
     """The post of a whole batch. `run` is the escaped run id."""
     return Request(
         "POST",
-        endpoint.url(f"/v4/runs/{run}/events/{spec.BATCH_SEGMENT}"),
+        endpoint.url(spec.RUNS_PATH.format(run_id=run) + "/" + spec.BATCH_SEGMENT),
         f"batch of {count} events",
         post_headers(endpoint, clock),
         body,
@@ -45,7 +45,7 @@ def single_request(
     """The post of one event; `streamed` asks for the whole log as the answer."""
     return Request(
         "POST",
-        endpoint.url(f"/v4/runs/{run}/events/{event_type}"),
+        endpoint.url(spec.RUNS_PATH.format(run_id=run) + "/" + event_type),
         f"post of {event_type}",
         post_headers(endpoint, clock, accept=spec.FRAMES_CONTENT_TYPE if streamed else "*/*"),
         body,

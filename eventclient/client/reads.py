@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from eventclient.errors import InvalidEventError, ProtocolError, TransportError
 from eventclient.model.entities import StoredEvent
@@ -25,7 +25,6 @@ from .transport import Answer, Request
 
 SortOrder = Literal["asc", "desc"]
 T = TypeVar("T")
-_PATH: Final = "/v4/runs/{}/events"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +148,7 @@ class LogReader:
             return _Part(events, decoder.end)
 
         if listing.correlation_id is None:
-            path = _PATH.format(segment(listing.run_id, "run_id"))
+            path = spec.RUNS_PATH.format(run_id=segment(listing.run_id, "run_id"))
         else:
             path = spec.EVENTS_PATH
         return await self._get("list of events", path, listing.query(cursor), read, listing.run_id, True)
@@ -166,7 +165,7 @@ class LogReader:
             _check_framed(answer)
             return decode_event_body(answer.body)
 
-        path = _PATH.format(segment(run_id, "run_id")) + "/" + segment(event_id, "event_id")
+        path = spec.RUNS_PATH.format(run_id=segment(run_id, "run_id")) + "/" + segment(event_id, "event_id")
         query = {"remoteRefBehavior": "lazy" if resolve_data == "none" else "resolve"}
         return await self._get("read of an event", path, query, read, run_id, False)
 

@@ -75,6 +75,14 @@ def unsent(run_id: str, index: int, event: Event) -> Receipt:
     return Receipt(index, event, Outcome.UNSENT, told, run_id=run_id)
 
 
+def not_started(run_id: str, index: int, event: Event, create: Receipt) -> Receipt:
+    """The receipt of a start that was not sent because its `create` met a 409."""
+    # Whose commit a 409 behind a lost answer shows is not proven, so the start is neither taken nor given up.
+    outcome = Outcome.CONFLICT if create.outcome is Outcome.CONFLICT else Outcome.UNSENT
+    told = f"not sent: its step_created is {create.outcome}"
+    return Receipt(index, event, outcome, Result(create.status, create.code, told), run_id=run_id)
+
+
 def completed(
     run_id: str, events: Sequence[Event], receipts: Sequence[Receipt | None]
 ) -> tuple[Receipt, ...]:

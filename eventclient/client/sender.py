@@ -274,6 +274,12 @@ def _explained(failure: Failure, reason: str, delivery: Delivery) -> Failure:
     error = failure.error
     if isinstance(error, TransportError | ProtocolError):
         error.message += f" (attempt {len(delivery.attempts)}; {reason})"
-    if isinstance(error, TransportError) and delivery.maybe_landed:
-        error.ambiguous = True
+    if delivery.maybe_landed:
+        if isinstance(error, TransportError):
+            error.ambiguous = True
+        elif isinstance(error, ThrottleError):
+            error.message = error.message.replace(
+                "Nothing was written; send it again later",
+                "This answer wrote nothing, but an earlier attempt whose answer was lost may have",
+            )
     return failure

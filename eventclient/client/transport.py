@@ -8,7 +8,7 @@ from io import BytesIO
 from typing import Final, Protocol
 
 import aiohttp
-from multidict import CIMultiDict, CIMultiDictProxy
+from multidict import CIMultiDictProxy
 from yarl import URL
 
 from .options import ClientOptions
@@ -128,7 +128,9 @@ class AiohttpTransport:
 
     async def _receive(self, request: Request, response: aiohttp.ClientResponse) -> Answer | Loss:
         limit = self._options.max_answer_bytes
-        if not request.partial and (response.content_length or limit) < limit:
+        # The length says how long a body is only when it is not compressed.
+        plain = "Content-Encoding" not in response.headers
+        if not request.partial and plain and (response.content_length or limit) < limit:
             return Answer(response.status, response.headers, await response.read())
         parts = bytearray()
         cut = None
@@ -173,8 +175,3 @@ def _data(body: bytes | None) -> bytes | BytesIO | None:
 def _name(error: BaseException) -> str:
     cause = error.__cause__ if isinstance(error, aiohttp.ClientError) and error.__cause__ else error
     return type(cause).__name__
-
-
-def answer_headers(pairs: Mapping[str, str]) -> CIMultiDictProxy[str]:
-    """Headers as an `Answer` holds them, for transports that make answers themselves."""
-    return CIMultiDictProxy(CIMultiDict(pairs))

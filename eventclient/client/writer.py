@@ -7,27 +7,27 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
 from eventclient.batching.coalescer import Coalescer
 from eventclient.errors import ConfigurationError, EventClientError, InvalidEventError, TransportError
 from eventclient.model.events import Event
 from eventclient.model.outcomes import FAILURES, BatchResult, Outcome, Receipt
-from eventclient.wire.requests import encode_event
+from eventclient.model.results import Result
+from eventclient.wire.requests import EncodedEvent
 
 from .endpoint import segment
 from .options import ClientOptions
 from .receipts import unsent
-from .writes import check_event
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from .writes import encode_for_batch
 
 
-class BatchCreator(Protocol):
-    """What a writer needs of a client."""
+class SendEncoded(Protocol):
+    """What a writer needs of a client: to write events that are encoded already."""
 
-    async def create_batch(self, run_id: str, events: Sequence[Event]) -> BatchResult: ...
+    async def __call__(
+        self, run_id: str, events: Sequence[Event], encoded: Sequence[EncodedEvent]
+    ) -> BatchResult: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +36,7 @@ class _Ticket:
 
     run_id: str
     event: Event
+    encoded: EncodedEvent
     size: int
     future: asyncio.Future[Receipt]
 
@@ -49,7 +50,7 @@ class EventWriter:
 
     def __init__(
         self,
-        client: BatchCreator,
+        send: SendEncoded,
         options: ClientOptions,
         *,
         linger_s: float = 0.0,
@@ -68,7 +69,7 @@ class EventWriter:
             raise ConfigurationError(f"writer(linger_s={linger_s!r}): must be finite and at least 0")
         if max_pending_events < 1 or max_pending_bytes < 1:
             raise ConfigurationError("writer(max_pending_...): must be at least 1")
-        self._client = client
+        self._write = send
         self._options = options
         self._max_events = max_pending_events
         self._max_bytes = max_pending_bytes
@@ -77,7 +78,7 @@ class EventWriter:
         )
         self._events = 0
         self._bytes = 0
-        self._changed = asyncio.Condition()
+        self._changed = asyncio.Event()
         # Only the first in line waits for room, so nobody overtakes.
         self._entry = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -95,22 +96,30 @@ class EventWriter:
             EventClientError: as `EventClient.create` raises; `.receipts` holds this event's receipt.
         """
         segment(run_id, "run_id")
-        size = self._size(run_id, event)
-        async with self._entry, self._changed:
-            await self._changed.wait_for(lambda: self._closing or self._fits(size))
-            if self._closing:
-                raise _refusal(run_id, event)
-            self._events += 1
-            self._bytes += size
+        encoded = self._encode(run_id, event)
+        size = encoded.batch_frame_bytes()
+        while not self._closing and not self._fits(size):
+            self._changed.clear()
+            await self._changed.wait()
+        if self._closing:
+            raise _refusal(run_id, event)
+        self._events += 1
+        self._bytes += size
         loop = asyncio.get_running_loop()
-        ticket = _Ticket(run_id, event, size, loop.create_future())
+        ticket = _Ticket(run_id, event, encoded, size, loop.create_future())
         self._coalescer.add(run_id, ticket, loop.time())
         self._arm()
         try:
             return await ticket.future
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if self._coalescer.discard(run_id, ticket):
-                self._release([ticket])
+                self._release(ticket)
+                receipt = unsent(run_id, 0, event)
+            else:
+                # It is on its way. Should it not be settled in the end, closing tells.
+                told = Result(None, None, "the caller stopped waiting while it was on its way")
+                receipt = Receipt(0, event, Outcome.UNKNOWN, told, run_id=run_id)
+            vars(error)["receipts"] = (receipt,)
             raise
 
     async def flush(self) -> None:
@@ -131,8 +140,7 @@ class EventWriter:
             Receipts of what is not confirmed.
         """
         self._closing = True
-        async with self._changed:
-            self._changed.notify_all()
+        self._changed.set()
         try:
             async with asyncio.timeout(within):
                 await self.flush()
@@ -154,21 +162,21 @@ class EventWriter:
     ) -> None:
         await self.aclose()
 
-    def _size(self, run_id: str, event: Event) -> int:
-        check_event(event, 0, run_id)
+    def _encode(self, run_id: str, event: Event) -> EncodedEvent:
+        """The event's bytes, taken when it is given: what happens to it afterwards changes nothing."""
         try:
-            encoded = encode_event(event, now=self._options.clock.wall(), batch=True)
+            encoded = encode_for_batch(event, self._options.clock.wall())
+            size = encoded.batch_frame_bytes()
+            if size > self._options.max_batch_bytes:
+                raise InvalidEventError(
+                    f"it takes {size} bytes; one request carries {self._options.max_batch_bytes}",
+                    field="eventData",
+                )
         except InvalidEventError as error:
-            error.run_id = run_id
+            error.run_id, error.event_index = run_id, 0
+            error.receipts = (unsent(run_id, 0, event),)
             raise
-        size = encoded.batch_frame_bytes()
-        if size > self._options.max_batch_bytes:
-            raise InvalidEventError(
-                f"it takes {size} bytes; one request carries {self._options.max_batch_bytes}",
-                field="eventData",
-                run_id=run_id,
-            )
-        return size
+        return encoded
 
     def _fits(self, size: int) -> bool:
         # An event larger than the whole room still goes when nothing else is there.
@@ -195,10 +203,27 @@ class EventWriter:
         self._arm()
 
     async def _send(self, run_id: str, tickets: list[_Ticket]) -> None:
-        error: EventClientError | None = None
-        receipts: Iterable[Receipt]
         try:
-            receipts = await self._client.create_batch(run_id, [ticket.event for ticket in tickets])
+            while tickets:
+                tickets = await self._send_some(run_id, tickets)
+        finally:
+            # Nobody is left waiting, whatever ended this.
+            told = Result(None, None, "the write ended unexpectedly")
+            for ticket in tickets:
+                self._settle(ticket, Receipt(0, ticket.event, Outcome.UNKNOWN, told, run_id=run_id), None)
+            self._coalescer.done(run_id, asyncio.get_running_loop().time())
+            self._pump()
+
+    async def _send_some(self, run_id: str, tickets: list[_Ticket]) -> list[_Ticket]:
+        """Send `tickets` and settle them. Returns those that are to be sent again, without a culprit."""
+        error: EventClientError | None = None
+        receipts: Sequence[Receipt] = ()
+        try:
+            receipts = await self._write(
+                run_id, [ticket.event for ticket in tickets], [ticket.encoded for ticket in tickets]
+            )
+        except InvalidEventError as failure:
+            return self._without_culprit(tickets, failure)
         except EventClientError as failure:
             error, receipts = failure, failure.receipts
         except asyncio.CancelledError as cancelled:
@@ -206,31 +231,39 @@ class EventWriter:
         known = list(receipts) or [unsent(run_id, 0, ticket.event) for ticket in tickets]
         for ticket, receipt in zip(tickets, known, strict=True):
             self._settle(ticket, receipt, error)
-        self._coalescer.done(run_id, asyncio.get_running_loop().time())
-        self._pump()
-        async with self._changed:
-            self._changed.notify_all()
+        return []
+
+    def _without_culprit(self, tickets: list[_Ticket], error: InvalidEventError) -> list[_Ticket]:
+        """Settle the pair that is too large together; the others go on without it."""
+        at = error.event_index or 0
+        for ticket in tickets[at : at + 2]:
+            self._settle(ticket, unsent(ticket.run_id, 0, ticket.event), error)
+        return tickets[:at] + tickets[at + 2 :]
 
     def _settle(self, ticket: _Ticket, receipt: Receipt, error: EventClientError | None) -> None:
-        self._events -= 1
-        self._bytes -= ticket.size
-        if receipt.outcome in (Outcome.UNKNOWN, Outcome.UNSENT):
-            self._unconfirmed.append(receipt)
+        self._release(ticket)
+        open_end = receipt.outcome in (Outcome.UNKNOWN, Outcome.UNSENT)
         if ticket.future.done():
+            if open_end:
+                self._unconfirmed.append(receipt)
             return
-        if receipt.outcome is not Outcome.CONFLICT and receipt.outcome not in FAILURES:
+        if receipt.outcome not in FAILURES and (
+            receipt.outcome is not Outcome.CONFLICT or receipt.status == 200
+        ):
             ticket.future.set_result(receipt)
-        elif error is not None and receipt.outcome in (Outcome.UNKNOWN, Outcome.UNSENT):
+        elif error is not None and open_end:
             own = copy.copy(error)
             own.receipts = (receipt,)
             ticket.future.set_exception(own)
         else:
             ticket.future.set_exception(receipt.error())
+        if open_end and self._closing:
+            self._unconfirmed.append(receipt)
 
-    def _release(self, tickets: list[_Ticket]) -> None:
-        for ticket in tickets:
-            self._events -= 1
-            self._bytes -= ticket.size
+    def _release(self, ticket: _Ticket) -> None:
+        self._events -= 1
+        self._bytes -= ticket.size
+        self._changed.set()
 
 
 def _refusal(run_id: str, event: Event) -> TransportError:

@@ -6,20 +6,21 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from eventclient.batching.chunks import Chunk, plan_chunks, plan_waves, single_chunks
 from eventclient.errors import EventClientError, InvalidEventError
-from eventclient.model.event_specs import EVENT_SPECS
+from eventclient.model.event_specs import EVENT_SPECS, is_pair
 from eventclient.model.events import Event
-from eventclient.model.outcomes import BatchResult, Receipt, is_hook_delivery
+from eventclient.model.outcomes import BatchResult, Outcome, Receipt, is_hook_delivery
 from eventclient.model.results import Result
 from eventclient.policy.classify import FailureClass
 from eventclient.policy.eligibility import all_converge, converges
 from eventclient.policy.fallback import Fallback, FallbackLatch, fallback_for
 from eventclient.telemetry.ledger import LedgerBook
 from eventclient.wire import spec
-from eventclient.wire.requests import EncodedEvent, WriteParams, encode_event
+from eventclient.wire.requests import NO_PARAMS, EncodedEvent, WriteParams, encode_event
 
 from . import receipts as written
 from .endpoint import Endpoint, segment
@@ -36,7 +37,7 @@ _REQUEST_LEVEL: Final = frozenset({401, 403})
 _EVENT_CLASSES: Final = frozenset(facts.model for facts in EVENT_SPECS.values())
 
 
-def check_event(event: Event, index: int, run_id: str) -> None:
+def check_event(event: Event) -> None:
     """Make sure that `event` is one.
 
     Raises:
@@ -44,11 +45,22 @@ def check_event(event: Event, index: int, run_id: str) -> None:
     """
     if not isinstance(event, tuple(_EVENT_CLASSES)):
         raise InvalidEventError(
-            f"is {type(event).__name__}, not an event: make one with parse_event",
-            field="event",
-            run_id=run_id,
-            event_index=index,
+            f"is {type(event).__name__}, not an event: make one with parse_event", field="event"
         )
+
+
+def encode_for_batch(event: Event, now: datetime, params: WriteParams = NO_PARAMS) -> EncodedEvent:
+    """`event` in bytes, for a batch or as one of several single posts.
+
+    Raises:
+        InvalidEventError: names the field that cannot be sent and why.
+    """
+    if event.__class__ not in _EVENT_CLASSES:
+        check_event(event)
+    if event.event_type == "run_started":
+        # Nobody reads the log out of a batch, so the answer need not carry it.
+        params = replace(params, skip_preload=True)
+    return encode_event(event, now=now, params=params, batch=True)
 
 
 class BatchWrite:
@@ -66,8 +78,9 @@ class BatchWrite:
         run_id: str,
         events: Sequence[Event],
         params: WriteParams,
+        encoded: Sequence[EncodedEvent] | None = None,
     ) -> None:
-        """Checks and encodes everything.
+        """Checks and encodes everything, unless it is `encoded` already.
 
         Raises:
             InvalidEventError: names the index and the field of the first event that cannot be sent.
@@ -80,8 +93,8 @@ class BatchWrite:
         self._run = segment(run_id, "run_id")
         self.events = tuple(events)
         self._params = params
-        self._encoded = self._encode()
         self.receipts: list[Receipt | None] = [None] * len(self.events)
+        self._encoded = self._encode() if encoded is None else encoded
         self._book = LedgerBook()
         # With the scope "call" every request draws on one purse, else each on its own.
         self._purse = sender.purse() if options.retry.throttle_scope == "call" else None
@@ -91,15 +104,11 @@ class BatchWrite:
         encoded = []
         for index, event in enumerate(self.events):
             params = self._params
-            if event.__class__ not in _EVENT_CLASSES:
-                check_event(event, index, self.run_id)
-            if event.event_type == "run_started":
-                # Nobody reads the log out of a batch, so the answer need not carry it.
-                params = replace(params, skip_preload=True)
             try:
-                encoded.append(encode_event(event, now=now, params=params, batch=True))
+                encoded.append(encode_for_batch(event, now, params))
             except InvalidEventError as error:
                 error.run_id, error.event_index = self.run_id, index
+                error.receipts = self.settled()
                 raise
         return encoded
 
@@ -115,6 +124,7 @@ class BatchWrite:
             chunks = plan_chunks(self.events, sizes, self._options.limits)
         except InvalidEventError as error:
             error.run_id = self.run_id
+            error.receipts = self.settled()
             raise
         return chunks if batch else single_chunks(len(self.events))
 
@@ -201,6 +211,8 @@ class BatchWrite:
 
     async def _send_singles(self, chunk: Chunk, *, refused_with: int | None = None) -> None:
         for index in range(chunk.start, chunk.stop):
+            if self._claim_is_lost(index):
+                continue
             receipt = await self._send_single(index)
             # A single post that meets the very 404 the batch met tells nothing about the batch route.
             if refused_with is not None and not receipt.status == refused_with == 404:
@@ -217,6 +229,20 @@ class BatchWrite:
                 status,
                 self.run_id,
             )
+
+    def _claim_is_lost(self, index: int) -> bool:
+        """Whether the event starts a step whose create, right before it, met a 409.
+
+        The batch route takes or refuses such a pair as one. Sent by itself the start would begin a step that
+        somebody else has claimed, so it is not sent; its receipt tells what its create met.
+        """
+        create = self.receipts[index - 1] if index else None
+        if create is None or create.outcome not in (Outcome.CONFLICT, Outcome.ALREADY_APPLIED):
+            return False
+        if not is_pair(self.events[index - 1], self.events[index]):
+            return False
+        self.receipts[index] = written.not_started(self.run_id, index, self.events[index], create)
+        return True
 
     async def _send_single(self, index: int) -> Receipt:
         event = self.events[index]

@@ -19,9 +19,6 @@ from pydantic.alias_generators import to_camel
 
 from .event_specs import EVENT_SPECS
 
-MAX_EPOCH_MS = 253402300799999
-"""The last millisecond of the year 9999, the last a Python datetime can hold."""
-
 
 def read_instant(value: object) -> object:
     """A datetime from what servers send for one; any other value comes back as it is.
@@ -133,7 +130,6 @@ RunStatus = Literal["pending", "running", "completed", "failed", "cancelled"]
 StepStatus = Literal["pending", "running", "completed", "failed", "cancelled"]
 WaitStatus = Literal["waiting", "completed"]
 TERMINAL_RUN_STATUSES = frozenset({"completed", "failed", "cancelled"})
-TERMINAL_STEP_STATUSES = frozenset({"completed", "failed", "cancelled"})
 
 
 class Run(_Entity):

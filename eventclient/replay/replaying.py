@@ -123,7 +123,10 @@ class Replay:
         try:
             result = await self._client.create_batch(run.plan.run_id, [item.event for item in stretch])
         except EventClientError as error:
-            self._settle_failure(run, stretch, error.receipts)
+            if error.ledger is not None:
+                run.requests += error.ledger.requests
+                run.throttled_seconds += error.ledger.throttled_s
+            self._settle(run, stretch, error.receipts)
             raise
         except asyncio.CancelledError as error:
             # The client leaves on it what was settled when the call was broken off.
@@ -163,7 +166,7 @@ class Replay:
             self._on_settled(item)
 
     def _count_attempts(self, run: RunReport, receipts: Iterable[Receipt]) -> None:
-        """Requests and waits from the receipts: an error brings no ledger.
+        """Requests and waits from the receipts, where no ledger came.
 
         The receipts of one request stand side by side and tell the same attempts.
         """

@@ -10,7 +10,6 @@ FRAMES_CONTENT_TYPE = "application/vnd.workflow.v4-frames"
 REQUEST_CONTENT_TYPE = "application/octet-stream"
 """Content type of a framed request."""
 CBOR_CONTENT_TYPE = "application/cbor"
-JSON_CONTENT_TYPE = "application/json"
 
 LENGTH_BYTES = 4
 """Size of each of a frame's two length prefixes, unsigned big-endian."""

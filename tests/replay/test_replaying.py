@@ -136,6 +136,7 @@ class TestScripted:
             ),
             *(Receipt(at, first[at].event, Outcome.UNSENT) for at in range(4, len(first))),
         )
+        error.ledger = Ledger(requests=2)
         client = ScriptedClient(error)
         report = await replay_of(client, plans).run()
         assert report.stopped is error
