@@ -122,11 +122,6 @@ def _too_large(event: Event, index: int, own: int, added: int, limits: BatchLimi
     )
 
 
-def single_chunks(count: int) -> list[Chunk]:
-    """Every event by itself."""
-    return [Chunk(index, index + 1, batch=False) for index in range(count)]
-
-
 def plan_waves(chunks: Sequence[Chunk], events: Sequence[Event], concurrency: int) -> list[list[Chunk]]:
     """Chunks grouped into waves whose members may fly together, at most `concurrency` in each.
 

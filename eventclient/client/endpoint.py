@@ -10,6 +10,7 @@ import platform
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from urllib.parse import quote, urlencode
 
@@ -37,7 +38,13 @@ class Endpoint:
         text = self.base_url + path
         if query:
             text += "?" + urlencode(query, safe="*").replace("~", "%7E")
-        return URL(text, encoded=True)
+        return _parsed(text)
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> URL:
+    # A URL keeps what it has worked out about itself, and a run's writes all go to the same few.
+    return URL(text, encoded=True)
 
 
 def segment(value: object, field_name: str) -> str:

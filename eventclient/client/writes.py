@@ -7,12 +7,12 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from typing import Final, cast
 
-from eventclient.batching.chunks import Chunk, plan_chunks, plan_waves, single_chunks
+from eventclient.batching.chunks import Chunk, plan_chunks, plan_waves
 from eventclient.errors import EventClientError, InvalidEventError
 from eventclient.model.event_specs import EVENT_SPECS, is_pair
-from eventclient.model.events import Event
+from eventclient.model.events import Event, RunStarted
 from eventclient.model.outcomes import BatchResult, Outcome, Receipt, is_hook_delivery
 from eventclient.model.results import Result
 from eventclient.policy.classify import FailureClass
@@ -35,6 +35,9 @@ _REQUEST_LEVEL: Final = frozenset({401, 403})
 
 
 _EVENT_CLASSES: Final = frozenset(facts.model for facts in EVENT_SPECS.values())
+
+_SIMPLE_CLASSES: Final = _EVENT_CLASSES - {RunStarted}
+"""Event classes that are encoded alike wherever they go."""
 
 
 def check_event(event: Event) -> None:
@@ -105,7 +108,10 @@ class BatchWrite:
         for index, event in enumerate(self.events):
             params = self._params
             try:
-                encoded.append(encode_for_batch(event, now, params))
+                if event.__class__ in _SIMPLE_CLASSES:
+                    encoded.append(encode_event(event, now=now, params=params, batch=True))
+                else:
+                    encoded.append(encode_for_batch(event, now, params))
             except InvalidEventError as error:
                 error.run_id, error.event_index = self.run_id, index
                 error.receipts = self.settled()
@@ -120,13 +126,14 @@ class BatchWrite:
         """
         resolve = self._params.resolve_data
         sizes = [encoded.batch_frame_bytes(resolve) for encoded in self._encoded]
+        limits = self._options.limits
         try:
-            chunks = plan_chunks(self.events, sizes, self._options.limits)
+            # Single posts are batches of one, in which no pair has to be kept together.
+            return plan_chunks(self.events, sizes, limits if batch else replace(limits, max_events=1))
         except InvalidEventError as error:
             error.run_id = self.run_id
             error.receipts = self.settled()
             raise
-        return chunks if batch else single_chunks(len(self.events))
 
     async def send(self, chunks: Sequence[Chunk], concurrency: int) -> BatchResult:
         """Send `chunks`; each event is settled when its request is.
@@ -139,7 +146,8 @@ class BatchWrite:
         except EventClientError as error:
             error.ledger = self._book.close()
             raise
-        return BatchResult(self.run_id, self.settled(), self._book.close())
+        # Without an error every event has its receipt.
+        return BatchResult(self.run_id, cast(list[Receipt], self.receipts), self._book.close())
 
     async def _send_waves(self, waves: Sequence[Sequence[Chunk]]) -> None:
         for wave in waves:
@@ -214,8 +222,9 @@ class BatchWrite:
             if self._claim_is_lost(index):
                 continue
             receipt = await self._send_single(index)
-            # A single post that meets the very 404 the batch met tells nothing about the batch route.
-            if refused_with is not None and not receipt.status == refused_with == 404:
+            # A single post that meets the very 404 or 405 the batch met tells nothing about the batch route.
+            alike = receipt.status == refused_with and refused_with in (404, 405)
+            if refused_with is not None and not alike:
                 self._remember(refused_with)
                 refused_with = None
 

@@ -144,6 +144,8 @@ def decide(
     first_s = options.read_backoff_s if read else options.backoff_s
     delay_s = first_s * 2**state.retries + jitter * BACKOFF_JITTER_S
     if read:
+        if asked_s > options.throttle_budget_s:
+            return GiveUp(f"the server asks to wait {asked_s:g} s, longer than the throttle budget")
         delay_s = max(delay_s, asked_s)
     return Wait(delay_s, replace(state, retries=state.retries + 1))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eventclient.batching.chunks import BatchLimits, Chunk, entity_key, plan_chunks, single_chunks
+from eventclient.batching.chunks import BatchLimits, Chunk, entity_key, plan_chunks
 from eventclient.errors import ConfigurationError, InvalidEventError
 from eventclient.model.event_specs import is_batchable, is_pair
 from eventclient.model.events import Event
@@ -144,10 +144,9 @@ def test_what_just_fits_is_taken() -> None:
     assert plan_chunks(pair(), [14, 6], BatchLimits(max_bytes=20)) == [Chunk(0, 2, batch=True)]
 
 
-@given(st.integers(0, 100))
-def test_single_posts_only(count: int) -> None:
-    chunks = single_chunks(count)
-    assert chunks == [Chunk(index, index + 1, batch=False) for index in range(count)]
+def test_batches_of_one_are_single_posts_and_keep_no_pair_together() -> None:
+    chunks = plan_chunks(pair(), [14, 6], BatchLimits(max_events=1, max_bytes=14))
+    assert chunks == [Chunk(0, 1, batch=False), Chunk(1, 2, batch=False)]
 
 
 @pytest.mark.parametrize("value", [0, -1, 51])

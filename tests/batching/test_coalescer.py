@@ -38,7 +38,7 @@ class Coalescing(RuleBasedStateMachine):
     def take_what_is_due(self) -> None:
         for run, batch in self.coalescer.handle_timer(self.now):
             assert run not in self.under_way
-            assert 1 <= len(batch) <= LIMIT
+            assert batch
             assert batch == self.waiting[run][: len(batch)]
             # A batch is short only because there was no more.
             assert len(batch) == min(LIMIT, len(self.waiting[run]))

@@ -225,6 +225,7 @@ async def test_one_bad_event_and_nothing_is_sent(
         with pytest.raises(InvalidEventError) as raised:
             await it.client.create_batch(RUN, [*steps(2), item, *steps(2, 2)])
         assert (raised.value.field, raised.value.event_index, raised.value.run_id) == (field, 2, RUN)
+        assert [receipt.outcome.value for receipt in raised.value.receipts] == ["unsent"] * 5
         with pytest.raises(InvalidEventError) as raised:
             await it.client.create(RUN, item)
         assert (raised.value.field, raised.value.event_index) == (field, 0)

@@ -223,3 +223,19 @@ def test_the_defaults() -> None:
         )
         == DEFAULT
     )
+
+
+def test_a_read_does_not_sleep_for_longer_than_the_budget() -> None:
+    def after(asked_s: float) -> object:
+        return decide(
+            FailureClass.AMBIGUOUS,
+            RetryState(ThrottleBudget(30.0)),
+            RetryOptions(),
+            read=True,
+            converges=True,
+            asked_s=asked_s,
+            jitter=0.0,
+        )
+
+    assert isinstance(after(30.0), Wait)
+    assert isinstance(after(31.0), GiveUp)
