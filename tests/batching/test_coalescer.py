@@ -39,10 +39,9 @@ class Coalescing(RuleBasedStateMachine):
         for run, batch in self.coalescer.handle_timer(self.now):
             assert run not in self.under_way
             assert batch
-            assert batch == self.waiting[run][: len(batch)]
-            # A batch is short only because there was no more.
-            assert len(batch) == min(LIMIT, len(self.waiting[run]))
-            del self.waiting[run][: len(batch)]
+            # All that waits goes together.
+            assert batch == self.waiting[run]
+            self.waiting[run].clear()
             self.under_way.add(run)
 
     @precondition(lambda self: self.under_way)
