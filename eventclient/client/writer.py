@@ -39,6 +39,7 @@ class _Ticket:
     encoded: EncodedEvent
     size: int
     future: asyncio.Future[Receipt]
+    admitted: bool = False
 
 
 class EventWriter:
@@ -98,29 +99,38 @@ class EventWriter:
         segment(run_id, "run_id")
         encoded = self._encode(run_id, event)
         size = encoded.batch_frame_bytes()
-        while not self._closing and not self._fits(size):
-            self._changed.clear()
-            await self._changed.wait()
-        if self._closing:
-            raise _refusal(run_id, event)
-        self._events += 1
-        self._bytes += size
         loop = asyncio.get_running_loop()
         ticket = _Ticket(run_id, event, encoded, size, loop.create_future())
-        self._coalescer.add(run_id, ticket, loop.time())
-        self._arm()
         try:
+            await self._admit(ticket)
             return await ticket.future
         except asyncio.CancelledError as error:
-            if self._coalescer.discard(run_id, ticket):
-                self._release(ticket)
-                receipt = unsent(run_id, 0, event)
-            else:
-                # It is on its way. Should it not be settled in the end, closing tells.
-                told = Result(None, None, "the caller stopped waiting while it was on its way")
-                receipt = Receipt(0, event, Outcome.UNKNOWN, told, run_id=run_id)
-            vars(error)["receipts"] = (receipt,)
+            vars(error)["receipts"] = (self._take_back(ticket),)
             raise
+
+    async def _admit(self, ticket: _Ticket) -> None:
+        """Wait for room, in the order of asking, and queue `ticket`."""
+        async with self._entry:
+            while not self._closing and not self._fits(ticket.size):
+                self._changed.clear()
+                await self._changed.wait()
+            if self._closing:
+                raise _refusal(ticket.run_id, ticket.event)
+            self._events += 1
+            self._bytes += ticket.size
+            ticket.admitted = True
+            self._coalescer.add(ticket.run_id, ticket, asyncio.get_running_loop().time())
+            self._arm()
+
+    def _take_back(self, ticket: _Ticket) -> Receipt:
+        """The receipt of an event whose caller was cancelled; it is taken out if it has not been sent."""
+        if ticket.admitted and not self._coalescer.discard(ticket.run_id, ticket):
+            # It is on its way. Should it not be settled in the end, closing tells.
+            told = Result(None, None, "the caller stopped waiting while it was on its way")
+            return Receipt(0, ticket.event, Outcome.UNKNOWN, told, run_id=ticket.run_id)
+        if ticket.admitted:
+            self._release(ticket)
+        return unsent(ticket.run_id, 0, ticket.event)
 
     async def flush(self) -> None:
         """Send what waits now, and wait until it is settled. Failures reach those who gave the events."""

@@ -200,6 +200,8 @@ def _nothing_in(path: Path) -> str:
         return "does not exist: name a data directory, its events folder, a run's folder or an event file"
     if path.is_file():
         return f"is no event file by its name: a path reads {_SHAPES}"
+    if not path.is_dir():
+        return "is neither a file nor a folder: name a data directory, an events folder or an event file"
     inside = sorted(child.name for child in path.iterdir() if (child / "events").is_dir())
     if inside:
         return f"holds no recorded event itself; name one of the data directories in it: {', '.join(inside)}"

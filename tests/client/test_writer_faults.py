@@ -133,3 +133,41 @@ async def test_closing_ends_what_several_writers_hold() -> None:
         ends = await asyncio.gather(*tasks, return_exceptions=True)
         assert len(left) == 3
         assert all(isinstance(end, Exception) for end in ends)
+
+
+async def test_a_small_event_does_not_overtake_a_large_one_that_waits_for_room() -> None:
+    async with DevServer() as server, EventClient(server.url) as client:
+        await client.create(RUN, CREATED)
+        writer = client.writer(max_pending_bytes=3000)
+        events = [
+            step("x0", input=b"x" * 2000),
+            step("x1", input=b"x" * 2500),
+            event("step_started", "x1", step_name="s"),
+            step("x2"),
+        ]
+        receipts = await asyncio.gather(*(writer.create(RUN, item) for item in events))
+        assert [receipt.outcome for receipt in receipts] == [Outcome.CREATED] * 4
+        log = [(stored.event_type, stored.correlation_id) for stored in await client.read_log(RUN)]
+        assert log[1:] == [
+            ("step_created", "x0"),
+            ("step_created", "x1"),
+            ("step_started", "x1"),
+            ("step_created", "x2"),
+        ]
+
+
+async def test_a_call_cancelled_while_it_waits_for_room_says_so() -> None:
+    async with DevServer() as server, EventClient(server.url) as client:
+        await client.create(RUN, CREATED)
+        writer = client.writer(max_pending_events=1, linger_s=1000.0)
+        first = asyncio.create_task(writer.create(RUN, step("a")))
+        second = asyncio.create_task(writer.create(RUN, step("b")))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await second
+        (receipt,) = caught.value.receipts  # type: ignore[attr-defined]
+        assert receipt.outcome is Outcome.UNSENT
+        await writer.flush()
+        assert (await first).outcome is Outcome.CREATED
