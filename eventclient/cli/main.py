@@ -9,7 +9,7 @@ import click
 import eventclient
 from eventclient.errors import EventClientError
 
-from .failures import EXIT_CODES, EXIT_INTERRUPTED, Failure, failure_of
+from .failures import EXIT_CODES, EXIT_INTERRUPTED, EXIT_USAGE, Failure, failure_of
 from .replay import replay
 from .serve import serve
 
@@ -22,6 +22,11 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except EventClientError as error:
             raise failure_of(error) from error
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            # What was written to the server is there; only the telling of it failed.
+            raise Failure(f"cannot write the output: {error.strerror or error}", EXIT_USAGE) from None
         except KeyboardInterrupt:
             raise Failure("interrupted", EXIT_INTERRUPTED) from None
 

@@ -18,7 +18,8 @@ from eventclient.model.outcomes import BatchResult, Receipt
 from eventclient.model.results import Log
 from eventclient.policy.fallback import FallbackLatch
 from eventclient.telemetry.ledger import Ledger
-from eventclient.wire.requests import NO_PARAMS, EncodedEvent, ResolveData, WriteParams
+from eventclient.wire.params import NO_PARAMS, ResolveData, WriteParams
+from eventclient.wire.requests import EncodedEvent
 
 from . import environment
 from .calls import Calls
@@ -189,8 +190,8 @@ class EventClient:
             ThrottleError, TransportError, ProtocolError, FirewallChallengeError, RejectedError,
             ConfigurationError: a request failed as a whole; `.receipts` has one receipt per event.
         """
-        if concurrency < 1:
-            raise ConfigurationError(f"concurrency={concurrency!r}: must be at least 1")
+        if type(concurrency) is not int or concurrency < 1:
+            raise ConfigurationError(f"concurrency={concurrency!r}: must be a whole number from 1 up")
         params = NO_PARAMS
         if request_id is not None or resolve_data is not None:
             params = WriteParams(request_id=request_id, resolve_data=resolve_data)

@@ -10,7 +10,8 @@ from eventclient.model.results import Log, Result
 from eventclient.policy.eligibility import converges
 from eventclient.telemetry.ledger import LedgerBook
 from eventclient.wire.codec import MalformedError
-from eventclient.wire.requests import WriteParams, encode_event
+from eventclient.wire.params import WriteParams
+from eventclient.wire.requests import encode_event
 
 from . import receipts as written
 from .endpoint import Endpoint, segment

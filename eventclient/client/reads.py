@@ -16,7 +16,7 @@ from eventclient.telemetry.ledger import LedgerBook
 from eventclient.wire import spec
 from eventclient.wire.codec import MalformedError
 from eventclient.wire.logs import LogDecoder, LogEnd, decode_event_body
-from eventclient.wire.requests import ResolveData
+from eventclient.wire.params import ResolveData
 
 from .endpoint import Endpoint, segment
 from .options import ClientOptions

@@ -20,7 +20,8 @@ from eventclient.policy.eligibility import all_converge, converges
 from eventclient.policy.fallback import Fallback, FallbackLatch, fallback_for
 from eventclient.telemetry.ledger import LedgerBook
 from eventclient.wire import spec
-from eventclient.wire.requests import NO_PARAMS, EncodedEvent, WriteParams, encode_event
+from eventclient.wire.params import NO_PARAMS, WriteParams
+from eventclient.wire.requests import EncodedEvent, encode_event
 
 from . import receipts as written
 from .endpoint import Endpoint, segment

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
@@ -28,8 +28,8 @@ from .codec import (
     encode_value,
 )
 from .frames import encode_frame
+from .params import NO_PARAMS, ResolveData, WriteParams
 
-ResolveData = Literal["all", "none"]
 _T = TypeVar("_T")
 
 META_RENAMES: Final[Mapping[str, str]] = {
@@ -42,38 +42,6 @@ META_RENAMES: Final[Mapping[str, str]] = {
 
 RESOLVED_SINGLES: Final = frozenset({"run_created", "run_started", "step_started"})
 """Single posts of these types ask for payloads in the answer; all other posts do not."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteParams:
-    """What a caller may say beside an event. Each is sent only when given.
-
-    Attributes:
-        request_id: ``vercelId``, the caller's own request.
-        resolve_data: ``"all"`` makes a batch answer hold payloads.
-        event_count: ``maxSlot``, the highest slot the caller has loaded; 0 is allowed.
-        since_cursor: ask for the part of the log behind this cursor.
-        resume_id, resume_payload_digest: the pair that makes a ``hook_received`` safe to repeat.
-        skip_preload: a ``run_started`` answered without the log.
-        via_step_dispatch: a queue consumer makes sure that the step exists.
-        replay_divergence_count: telemetry after a recovery.
-    """
-
-    request_id: str | None = None
-    resolve_data: ResolveData | None = None
-    event_count: int | None = None
-    since_cursor: str | None = None
-    resume_id: str | None = None
-    resume_payload_digest: str | None = None
-    skip_preload: bool = False
-    via_step_dispatch: bool = False
-    replay_divergence_count: int | None = None
-
-
-NO_PARAMS: Final = WriteParams()
-
-
-# -- encode ------------------------------------------------------------------------------------
 
 
 def _pair(key: str, value: bytes) -> bytes:

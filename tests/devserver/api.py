@@ -15,7 +15,8 @@ from yarl import URL
 from eventclient.model.parsing import parse_event
 from eventclient.wire.codec import decode, encode_value
 from eventclient.wire.frames import Frame, decode_frames, encode_frame
-from eventclient.wire.requests import NO_PARAMS, WriteParams, encode_event
+from eventclient.wire.params import NO_PARAMS, WriteParams
+from eventclient.wire.requests import encode_event
 from eventclient.wire.spec import FRAMES_CONTENT_TYPE, REQUEST_CONTENT_TYPE
 
 RUN = "wrun_01M8N3CBJFGCK98VP8CKHQXT84"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eventclient.wire.requests import WriteParams
+from eventclient.wire.params import WriteParams
 from tests.devserver.api import AT, RUN, Api, event, frame, raw_frame
 
 LATER = AT + timedelta(minutes=1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from eventclient.wire.requests import WriteParams
+from eventclient.wire.params import WriteParams
 from tests.devserver.api import AT, FRAMES, RUN, Api, raw_frame
 from tests.support.fake_clock import FakeClock
 

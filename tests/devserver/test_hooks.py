@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from eventclient.wire.requests import WriteParams
+from eventclient.wire.params import WriteParams
 from tests.devserver.api import AT, FRAMES, RUN, Api
 from tests.support.fake_clock import FakeClock
 

@@ -13,8 +13,9 @@ from eventclient.model.events import Event
 from eventclient.model.parsing import parse_event
 from eventclient.wire.codec import MalformedError
 from eventclient.wire.frames import Frame, decode_frames
+from eventclient.wire.params import NO_PARAMS, WriteParams
 from eventclient.wire.posted import PostedEvent, decode_event
-from eventclient.wire.requests import NO_PARAMS, WriteParams, encode_event
+from eventclient.wire.requests import encode_event
 from tests.client.samples import FULL_DATA, LATER, NOW, TYPES, event, full_mapping
 
 

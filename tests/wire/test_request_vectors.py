@@ -13,7 +13,8 @@ import pytest
 from eventclient import ClientOptions, Event, EventClient, InvalidEventError, RejectedError
 from eventclient.batching.chunks import BatchLimits, plan_chunks
 from eventclient.wire.frames import Frame, decode_frames
-from eventclient.wire.requests import WriteParams, encode_event
+from eventclient.wire.params import WriteParams
+from eventclient.wire.requests import encode_event
 from tests.support import vectors
 from tests.support.calls import Write, reading_of, write_of
 from tests.support.fake_clock import FakeClock

@@ -14,8 +14,9 @@ from eventclient.model.events import Event, StepCreated
 from eventclient.model.parsing import parse_event
 from eventclient.wire import spec
 from eventclient.wire.frames import Frame, decode_frames
+from eventclient.wire.params import NO_PARAMS, WriteParams
 from eventclient.wire.posted import PostedEvent, decode_event
-from eventclient.wire.requests import META_RENAMES, NO_PARAMS, WriteParams, encode_event
+from eventclient.wire.requests import META_RENAMES, encode_event
 from tests.client.samples import FULL_DATA, NOW, TYPES, event, full_mapping, mapping
 
 
