@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from eventclient.errors import ConfigurationError, InvalidEventError
 from eventclient.model.event_specs import EVENT_SPECS, Entity, is_batchable, is_pair, payload_field
@@ -53,10 +54,14 @@ class Chunk:
         return self.stop - self.start
 
 
+# Plain texts, because an enumeration's members are hashed by Python code.
+_ENTITIES: Final = {name: str(facts.entity) for name, facts in EVENT_SPECS.items()}
+
+
 def entity_key(event: Event) -> tuple[str, str | None]:
     """What identifies the entity an event changes within its run."""
-    entity = EVENT_SPECS[event.event_type].entity
-    return (entity, None if entity is Entity.RUN else event.correlation_id)
+    entity = _ENTITIES[event.event_type]
+    return (entity, None if entity == Entity.RUN else event.correlation_id)
 
 
 def _opens_pair(events: Sequence[Event], index: int, limits: BatchLimits) -> bool:

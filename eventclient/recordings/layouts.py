@@ -168,7 +168,8 @@ def _match(entries: Iterable[Path], run_folder: str | None, ignored: dict[Path, 
     """
     for entry in entries:
         if entry.is_dir():
-            if run_folder is None and _RUN_FOLDER.fullmatch(entry.name):
+            is_run = _RUN_FOLDER.fullmatch(entry.name) and not _EVENT_FILE.fullmatch(entry.name)
+            if run_folder is None and is_run:
                 yield from _match(sorted(entry.iterdir()), entry.name, ignored)
             else:
                 _pass_over(entry, ignored, "no folder of a run")

@@ -261,3 +261,16 @@ class TestReading:
         write_event(tmp_path / "copy" / "events", OTHER).write_text("{")
         runs = {run.run_id: run for run in find_runs([tmp_path / "copy"]).runs}
         assert len(read_run(runs[RUN]).rows) == 8
+
+
+def test_a_folder_in_the_place_of_an_event_file_is_told(tmp_path: Path) -> None:
+    write_layout("flat", tmp_path, slots=2)
+    folder = tmp_path / "events" / f"{RUN}-{event_id(3)}.json"
+    folder.mkdir()
+    recordings = find_runs([tmp_path])
+    assert [entry.path for entry in recordings.ignored] == [folder]
+
+
+def test_what_is_neither_a_file_nor_a_folder_is_refused() -> None:
+    with pytest.raises(RecordingError, match="neither a file nor a folder"):
+        find_runs([Path("/dev/null")])
