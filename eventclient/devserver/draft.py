@@ -31,7 +31,10 @@ class Draft:
         self._holders = dict(state.holders)
         self._claims = dict(state.claims)
         self._events: list[StoredEvent] = []
-        self._changed: dict[str, dict[str, Any]] = {"steps": {}, "waits": {}, "hooks": {}, "claims": {}}
+        self._changed_steps: dict[str, Step] = {}
+        self._changed_waits: dict[str, Wait] = {}
+        self._changed_hooks: dict[str, Hook] = {}
+        self._new_claims: dict[str, Claim] = {}
         self._gone_hooks: list[tuple[str, str]] = []
         self._ended_at: datetime | None = None
 
@@ -80,7 +83,7 @@ class Draft:
         self._events.append(event)
         if candidate.key is not None and event_type is None:
             claim = Claim(self.last_slot, candidate.detail)
-            self._claims[candidate.key] = self._changed["claims"][candidate.key] = claim
+            self._claims[candidate.key] = self._new_claims[candidate.key] = claim
         return event
 
     def put_run(self, run: Run) -> Run:
@@ -91,16 +94,16 @@ class Draft:
         """Put an ended run: its waits go, and its hooks but for those whose token is retained."""
         self._ended_at = self.now
         self.waits.clear()
-        self._changed["waits"].clear()
+        self._changed_waits.clear()
         self.hooks = {name: hook for name, hook in self.hooks.items() if is_retained(hook, self.now)}
         return self.put_run(run)
 
     def put_step(self, step: Step) -> Step:
-        self.steps[step.step_id] = self._changed["steps"][step.step_id] = step
+        self.steps[step.step_id] = self._changed_steps[step.step_id] = step
         return step
 
     def put_wait(self, correlation_id: str, wait: Wait) -> Wait:
-        self.waits[correlation_id] = self._changed["waits"][correlation_id] = wait
+        self.waits[correlation_id] = self._changed_waits[correlation_id] = wait
         return wait
 
     def put_hook(self, hook: Hook) -> Hook:
@@ -109,7 +112,7 @@ class Draft:
         if holder is not None:
             self._gone_hooks.append((holder.hook.run_id, holder.hook.hook_id))
         self._holders[hook.token] = Holder(hook, self.run)
-        self.hooks[hook.hook_id] = self._changed["hooks"][hook.hook_id] = hook
+        self.hooks[hook.hook_id] = self._changed_hooks[hook.hook_id] = hook
         return hook
 
     def drop_hook(self, hook_id: str) -> None:
@@ -126,5 +129,8 @@ class Draft:
             ended_at=self._ended_at,
             gone_hooks=tuple(self._gone_hooks),
             events=tuple(self._events),
-            **self._changed,
+            steps=self._changed_steps,
+            waits=self._changed_waits,
+            hooks=self._changed_hooks,
+            claims=self._new_claims,
         )

@@ -1,4 +1,4 @@
-"""Evaluates posted events against a store. Declares what a store has to be.
+"""Evaluates posted events against a store.
 
 Every event is evaluated as its single post would be; a batch is one transaction, so its survivors land
 at consecutive slots or not at all, and a refused event uses up nothing. Slots are drawn inside the
@@ -29,10 +29,9 @@ what it says about the hosted server.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from eventclient.clock import Clock
 from eventclient.model.event_specs import Entity
@@ -45,10 +44,12 @@ from .admission import Candidate, admit, check_batch, is_posted_pair
 from .cursor import decode_cursor, encode_cursor
 from .draft import Draft
 from .hooks import rule_hook
+from .notices import Notices
 from .ruling import CODE_RUN_NOT_FOUND, Repeated, Ruling
 from .runs import rule_attributes, rule_run
-from .state import Changes, LogQuery, LogRow, State, Wanted
+from .state import LogQuery, LogRow, State, Wanted
 from .steps import rule_step
+from .store import Decision, Store, T
 from .waits import rule_wait
 
 PAGE_SIZE: Final = 1000
@@ -67,48 +68,23 @@ RULINGS: Final[Mapping[Entity, Callable[[Draft, Candidate], Ruling]]] = {
 """Who rules on the events about an entity."""
 
 
-class Transaction(Protocol):
-    """One atomic change. What it loads stays true until it ends: no other transaction commits between."""
-
-    async def load(self, wanted: Wanted) -> State:
-        """What the store holds of `wanted`, this transaction's own saves included."""
-
-    async def save(self, changes: Changes) -> None:
-        """Write `changes`. Several evaluations may save into one transaction and share its commit."""
-
-
-class Store(Protocol):
-    """Keeps runs and their logs."""
-
-    async def open(self) -> None:
-        """Get ready. Called once, before anything else."""
-
-    async def aclose(self) -> None:
-        """Release everything. What was committed is there at the next `open` if the store is durable."""
-
-    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction that commits when its block ends and leaves nothing behind when it raises.
-
-        Once the block has ended without an error, what was saved is as durable as the store promises.
-        """
-
-    async def read_log(self, query: LogQuery) -> list[LogRow] | None:
-        """Committed rows of a run's log; None when there is no such run."""
-
-
 class Engine:
     """Applies events and reads logs.
 
     Args:
         store: opened.
         clock: tells what time it is.
+        notices: is told of every run whose log has grown; None when nobody listens.
         check_run_time: refuse a ``run_created`` whose run id was minted more than 24 h ago or more than
             5 min ahead.
     """
 
-    def __init__(self, store: Store, clock: Clock, *, check_run_time: bool = False) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, notices: Notices | None = None, *, check_run_time: bool = False
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._notices = notices or Notices()
         self._check_run_time = check_run_time
 
     async def create(self, run_id: str, posted: PostedEvent) -> Written | Refused:
@@ -122,12 +98,13 @@ class Engine:
             return candidate
         if self._check_run_time and posted.event_type == "run_created" and not is_recent(run_id, now):
             return Refused(400, CODE_RUN_TIME, "the run id was minted too long ago, or ahead, or is no ULID")
-        async with self._store.transaction() as transaction:
-            draft = Draft(run_id, await transaction.load(want(run_id, [candidate])), now)
+
+        def decide(state: State) -> Decision[Ruling]:
+            draft = Draft(run_id, state, now)
             ruling = RULINGS[candidate.entity](draft, candidate)
-            changes = draft.changes()
-            if changes is not None:
-                await transaction.save(changes)
+            return Decision(ruling, draft.changes())
+
+        ruling = await self._change(want(run_id, [candidate]), decide)
         if isinstance(ruling, Refused):
             return ruling
         written = await self._recall(run_id, ruling) if isinstance(ruling, Repeated) else ruling
@@ -144,23 +121,24 @@ class Engine:
         now = self._now()
         admitted = [admit(posted, now) for posted in batch]
         candidates = [candidate for candidate in admitted if isinstance(candidate, Candidate)]
-        async with self._store.transaction() as transaction:
-            draft = Draft(run_id, await transaction.load(want(run_id, candidates)), now)
-            if draft.run is None:
-                return Refused(404, CODE_RUN_NOT_FOUND, f"there is no run {run_id}")
-            if (draft.run.spec_version or 0) < spec.MIN_SLOT_SPEC_VERSION:
-                code = spec.CODE_BATCH_REQUIRES_SLOT_IDENTITY
-                version = spec.MIN_SLOT_SPEC_VERSION
-                return Refused(400, code, f"run {run_id} was created below spec version {version}")
-            results = _rule_batch(draft, batch, admitted)
-            changes = draft.changes()
-            if changes is not None:
-                await transaction.save(changes)
-        return results
+
+        def decide(state: State) -> Decision[list[Written | Refused] | Refused]:
+            draft = Draft(run_id, state, now)
+            refused = _check_run(draft)
+            if refused is not None:
+                return Decision(refused)
+            return Decision(_rule_batch(draft, batch, admitted), draft.changes())
+
+        return await self._change(want(run_id, candidates), decide)
 
     async def read_log(self, query: LogQuery) -> list[LogRow] | None:
         """Rows of a run's log; None when there is no such run."""
         return await self._store.read_log(query)
+
+    async def _change(self, wanted: Wanted, decide: Callable[[State], Decision[T]]) -> T:
+        answer = await self._store.change(wanted, decide)
+        self._notices.tell(wanted.run_id)
+        return answer
 
     def _now(self) -> datetime:
         now = self._clock.wall()
@@ -188,6 +166,17 @@ class Engine:
         if since is not None:
             cursor = encode_cursor(page[-1].event_id) if page else posted.since_cursor
         return LogPart(tuple(row.event() for row in page), cursor, has_more=len(rows) > PAGE_SIZE)
+
+
+def _check_run(draft: Draft) -> Refused | None:
+    """Why the run takes no batches; None when it does."""
+    if draft.run is None:
+        return Refused(404, CODE_RUN_NOT_FOUND, f"there is no run {draft.run_id}")
+    if (draft.run.spec_version or 0) < spec.MIN_SLOT_SPEC_VERSION:
+        code = spec.CODE_BATCH_REQUIRES_SLOT_IDENTITY
+        version = spec.MIN_SLOT_SPEC_VERSION
+        return Refused(400, code, f"run {draft.run_id} was created below spec version {version}")
+    return None
 
 
 def _rule_batch(

@@ -85,10 +85,12 @@ class Changes:
         gone_hooks: pairs of run id and hook id; a token may be taken over from another run.
         steps, waits, hooks, claims: new or changed, by correlation id or key.
         events: new rows of the log, in slot order.
+        purge: all payloads of the run go: those of its events, of its steps and its own.
     """
 
     run: Run
     last_slot: int
+    purge: bool = False
     ended_at: datetime | None = None
     gone_hooks: tuple[tuple[str, str], ...] = ()
     steps: Mapping[str, Step] = field(default_factory=dict)

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from eventclient.devserver.app import DevServer
-from eventclient.devserver.engine import Store
+from eventclient.devserver.store import Store
 from eventclient.devserver.stores import STORES
 from tests.devserver.api import Api
 from tests.support.fake_clock import FakeClock

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from eventclient.devserver.engine import Store
 from eventclient.devserver.state import Changes, Claim, State, Wanted
+from eventclient.devserver.store import Decision, Store
 from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
 from eventclient.model.ids import slot_event_id
 from tests.devserver.api import AT, RUN
@@ -40,16 +40,13 @@ def row(slot: int, event_type: str = "wait_completed", **fields: Any) -> StoredE
     return StoredEvent.read({**identity, **fields})
 
 
-async def save(store: Store, *changes: Changes) -> None:
-    async with store.transaction() as transaction:
-        for change in changes:
-            await transaction.save(change)
+async def save(store: Store, changes: Changes) -> None:
+    await store.change(Wanted(run_id=changes.run.run_id), lambda _: Decision(None, changes))
 
 
 async def load(store: Store, run_id: str = RUN, **wanted: Any) -> State:
     names = {key: frozenset(value) for key, value in wanted.items()}
-    async with store.transaction() as transaction:
-        return await transaction.load(Wanted(run_id=run_id, **names))
+    return await store.change(Wanted(run_id=run_id, **names), Decision)
 
 
 EVERYTHING = Changes(

@@ -290,8 +290,7 @@ async def test_a_taken_port_is_reported_and_the_store_closed(tmp_path: Path) -> 
             async with DevServer(store, port=taken.getsockname()[1]):
                 pass
         with pytest.raises(ConfigurationError):
-            async with store.transaction():
-                pass
+            await store.list_streams("r")
 
 
 async def test_a_store_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:

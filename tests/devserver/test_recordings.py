@@ -12,6 +12,7 @@ import pytest
 
 from eventclient.devserver.engine import Engine
 from eventclient.devserver.state import LogQuery, Wanted
+from eventclient.devserver.store import Decision
 from eventclient.devserver.stores.sqlite import SqliteStore
 from eventclient.model.event_specs import EVENT_SPECS
 from eventclient.wire.posted import PostedEvent
@@ -74,8 +75,7 @@ async def test_a_recorded_run_comes_out_as_it_was_recorded(folder: str, run_id: 
         assert stored.created_at == datetime.fromisoformat(row["createdAt"])
         assert (stored.event_data or {}) == posted(row).event_data
     steps = {path.stem.removeprefix(f"{run_id}-"): read(path) for path in step_files(folder, run_id)}
-    async with store.transaction() as transaction:
-        state = await transaction.load(Wanted(run_id=run_id, steps=frozenset(steps)))
+    state = await store.change(Wanted(run_id=run_id, steps=frozenset(steps)), Decision)
     assert state.run is not None
     assert state.run.status == read(RECORDINGS / folder / "runs" / f"{run_id}.json")["status"]
     assert set(state.steps) == set(steps)

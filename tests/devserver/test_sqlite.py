@@ -33,10 +33,8 @@ async def test_a_file_is_synced_at_every_commit(tmp_path: Path) -> None:
     store = SqliteStore(str(tmp_path / "runs.db"))
     await store.open()
     await save(store, EVERYTHING)
-    database = store._database
-    assert database is not None
-    statements = ("PRAGMA journal_mode", "PRAGMA synchronous")
-    rows = [await store._call(database._one, statement) for statement in statements]
+    writer = store._open().writer
+    rows = [writer.one(statement) for statement in ("PRAGMA journal_mode", "PRAGMA synchronous")]
     await store.aclose()
     assert rows == [("wal",), (2,)]
 

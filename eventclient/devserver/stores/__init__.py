@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from eventclient.devserver.engine import Store
+from eventclient.devserver.store import Store
 
 from .sqlite import SqliteStore
 

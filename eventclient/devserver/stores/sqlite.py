@@ -1,57 +1,55 @@
 """State in an SQLite database: in memory, or in a file where a commit is on disk before it is answered.
 
-One worker thread owns the connection, so the event loop never waits for the disk. Transactions take
-turns: SQLite has one writer, and slots are drawn under its lock.
+Statements run on the event loop: they meet the page cache. Commits, which wait for the disk, run in a
+worker thread; whatever arrives meanwhile shares the next one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
-from typing import Any, Final, ParamSpec, TypeVar
+from dataclasses import dataclass
 
-from eventclient.devserver.state import Changes, Claim, Holder, LogQuery, LogRow, State, Wanted
-from eventclient.errors import ConfigurationError
-from eventclient.model.entities import Hook, Run, Step, Wait
-from eventclient.model.ids import slot_of
-from eventclient.wire.codec import decode, epoch_ms
-from eventclient.wire.replies import encode_entity, encode_event_meta, entity_map
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-
-MEMORY: Final = ":memory:"
-_SCHEMA_VERSION: Final = 1
-_SCHEMA: Final = (
-    "CREATE TABLE runs (run_id TEXT PRIMARY KEY, last_slot INTEGER NOT NULL, doc BLOB NOT NULL)",
-    """CREATE TABLE events (
-        run_id TEXT NOT NULL, slot INTEGER NOT NULL, correlation_id TEXT, meta BLOB NOT NULL,
-        payload BLOB NOT NULL, PRIMARY KEY (run_id, slot))""",
-    """CREATE TABLE steps (
-        run_id TEXT NOT NULL, id TEXT NOT NULL, doc BLOB NOT NULL, PRIMARY KEY (run_id, id))""",
-    """CREATE TABLE waits (
-        run_id TEXT NOT NULL, id TEXT NOT NULL, doc BLOB NOT NULL, PRIMARY KEY (run_id, id))""",
-    """CREATE TABLE hooks (
-        run_id TEXT NOT NULL, id TEXT NOT NULL, token TEXT NOT NULL UNIQUE, retained_until_ms INTEGER,
-        doc BLOB NOT NULL, PRIMARY KEY (run_id, id))""",
-    """CREATE TABLE claims (
-        run_id TEXT NOT NULL, key TEXT NOT NULL, slot INTEGER NOT NULL, detail TEXT NOT NULL,
-        PRIMARY KEY (run_id, key))""",
-    f"PRAGMA user_version = {_SCHEMA_VERSION}",
+from eventclient.devserver.state import LogQuery, LogRow, State, Wanted
+from eventclient.devserver.store import (
+    Decision,
+    HookQuery,
+    Listed,
+    RunQuery,
+    StepQuery,
+    StreamPart,
+    StreamQuery,
+    T,
 )
+from eventclient.errors import ConfigurationError
+from eventclient.model.entities import Hook, Run, Step
 
-_LOG: Final = {
-    False: """SELECT slot, meta, payload FROM events
-        WHERE run_id = ? AND slot > ? AND slot < ? AND (? IS NULL OR correlation_id = ?)
-        ORDER BY slot LIMIT ?""",
-    True: """SELECT slot, meta, payload FROM events
-        WHERE run_id = ? AND slot > ? AND slot < ? AND (? IS NULL OR correlation_id = ?)
-        ORDER BY slot DESC LIMIT ?""",
-}
-_MAX_SLOT: Final = 2**53
+from .groups import GroupCommit, Job
+from .sqlite_database import MEMORY, PATIENCE_MS, Database
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What an open store has.
+
+    Attributes:
+        writer: the connection that changes things.
+        reader: sees what is committed; in memory there is but one connection, and no transaction of
+            it is ever open while something else runs.
+        worker: waits for the disk; None in memory.
+    """
+
+    writer: Database
+    reader: Database
+    worker: ThreadPoolExecutor | None
+
+    async def wait(self, function: Callable[[], None]) -> None:
+        if self.worker is None:
+            function()
+        else:
+            await asyncio.get_running_loop().run_in_executor(self.worker, function)
 
 
 class SqliteStore:
@@ -63,9 +61,9 @@ class SqliteStore:
 
     def __init__(self, path: str = MEMORY) -> None:
         self._path = path
+        self._opened: _Opened | None = None
+        self._groups = GroupCommit(self._commit)
         self._turn = asyncio.Lock()
-        self._worker: ThreadPoolExecutor | None = None
-        self._database: _Database | None = None
 
     async def open(self) -> None:
         """Open the database.
@@ -73,211 +71,116 @@ class SqliteStore:
         Raises:
             ConfigurationError: the file cannot be opened, or is no database of this version.
         """
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="eventclient-sqlite")
         try:
-            self._database = await self._call(_Database, self._path)
+            writer = Database(self._path)
+            if self._path == MEMORY:
+                self._opened = _Opened(writer, writer, None)
+                return
+            try:
+                reader = Database(self._path, create=False)
+            except BaseException:
+                writer.close()
+                raise
         except (sqlite3.Error, ConfigurationError) as error:
-            self._worker.shutdown()
             raise ConfigurationError(f"cannot use the database {self._path}: {error}") from error
+        worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="eventclient-sqlite")
+        self._opened = _Opened(writer, reader, worker)
 
     async def aclose(self) -> None:
-        """Wait for what is under way, then close the database."""
-        if self._worker is None:
-            return
+        """Finish what is under way, then close the database."""
+        await self._groups.aclose()
         async with self._turn:
-            if self._database is not None:
-                await self._call(self._database.close)
-                self._database = None
-        self._worker.shutdown()
+            opened, self._opened = self._opened, None
+            if opened is None:
+                return
+            if opened.worker is not None:
+                opened.worker.shutdown()
+                opened.reader.close()
+            opened.writer.close()
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[SqliteTransaction]:
-        """A transaction; others wait for their turn."""
-        async with self._turn:
-            database = self._opened()
-            try:
-                yield SqliteTransaction(self, database)
-                await self._call(database.commit)
-            except BaseException:
-                # The worker takes its calls in order: the rollback comes after whatever a cancelled
-                # call left running, and before the next transaction.
-                await asyncio.shield(self._call(database.rollback))
-                raise
+    async def change(self, wanted: Wanted, decide: Callable[[State], Decision[T]]) -> T:
+        """See `Store.change`."""
+        self._open()
+        return await self._groups.change(wanted, decide)
 
     async def read_log(self, query: LogQuery) -> list[LogRow] | None:
-        """Committed rows of a run's log; None when there is no such run."""
-        async with self._turn:
-            return await self._call(self._opened().read_log, query)
+        """Rows of a run's log; None when there is no such run."""
+        return self._open().reader.read_log(query)
 
-    def _opened(self) -> _Database:
-        if self._database is None:
+    async def read_runs(self, query: RunQuery) -> list[Listed[Run]]:
+        """Runs in the order asked for."""
+        return self._open().reader.read_runs(query)
+
+    async def read_steps(self, query: StepQuery) -> list[Listed[Step]]:
+        """Steps of a run in the order asked for."""
+        return self._open().reader.read_steps(query)
+
+    async def read_hooks(self, query: HookQuery) -> list[Listed[Hook]]:
+        """Hooks that are there, in the order asked for."""
+        return self._open().reader.read_hooks(query)
+
+    async def write_stream(self, run_id: str, name: str, chunks: Sequence[bytes], *, close: bool) -> bool:
+        """See `Store.write_stream`."""
+        written = False
+
+        def write(database: Database) -> None:
+            nonlocal written
+            written = database.write_stream(run_id, name, chunks, close=close)
+
+        await self._transact(self._open(), write)
+        return written
+
+    async def read_stream(self, query: StreamQuery) -> StreamPart:
+        """Chunks of a stream; one nobody wrote to is open and has none."""
+        return self._open().reader.read_stream(query)
+
+    async def list_streams(self, run_id: str) -> list[str]:
+        """Names of the run's streams, in the order in which they came to be."""
+        return self._open().reader.list_streams(run_id)
+
+    def _open(self) -> _Opened:
+        if self._opened is None:
             raise ConfigurationError("the store is not open")
-        return self._database
+        return self._opened
 
-    def _call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> asyncio.Future[_T]:
-        if kwargs:
-            raise TypeError("calls to the worker take positional arguments")
-        return asyncio.get_running_loop().run_in_executor(self._worker, function, *args)
+    async def _commit(self, jobs: Sequence[Job]) -> None:
+        def save(database: Database) -> None:
+            for job in jobs:
+                decision = job.look_at(database.load(job.wanted))
+                if decision is not None and decision.changes is not None:
+                    database.save(decision.changes)
 
+        await self._transact(self._open(), save)
 
-class SqliteTransaction:
-    """A `Transaction` in SQLite."""
-
-    __slots__ = ("_database", "_store")
-
-    def __init__(self, store: SqliteStore, database: _Database) -> None:
-        self._store = store
-        self._database = database
-
-    async def load(self, wanted: Wanted) -> State:
-        return await self._store._call(self._database.load, wanted)
-
-    async def save(self, changes: Changes) -> None:
-        await self._store._call(self._database.save, changes)
+    async def _transact(self, opened: _Opened, write: Callable[[Database], None]) -> None:
+        """Commit what `write` does, or leave nothing behind. Not to be cancelled half way."""
+        async with self._turn:
+            commit = asyncio.ensure_future(_transact(opened, write))
+            try:
+                await asyncio.shield(commit)
+            except asyncio.CancelledError:
+                await asyncio.wait([commit])
+                raise
 
 
-class _Database:
-    """The connection. Lives in the worker thread."""
-
-    def __init__(self, path: str) -> None:
-        self._connection = sqlite3.connect(path, isolation_level=None, cached_statements=64)
-        try:
-            self._prepare(durable=path != MEMORY)
-        except BaseException:
-            self._connection.close()
-            raise
-
-    def _prepare(self, *, durable: bool) -> None:
-        if durable:
-            self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            self._connection.execute("PRAGMA synchronous = FULL")
-        # Another process may be opening the same new file.
-        self.begin()
-        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-        if version == 0 and self._one("SELECT 1 FROM sqlite_master") is None:
-            for statement in _SCHEMA:
-                self._connection.execute(statement)
-        elif version != _SCHEMA_VERSION:
-            raise ConfigurationError(f"its schema has version {version}, not {_SCHEMA_VERSION}")
-        self.commit()
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def begin(self) -> None:
-        # IMMEDIATE takes the write lock at once, so what is loaded cannot change before it is saved.
-        if not self._connection.in_transaction:
-            self._connection.execute("BEGIN IMMEDIATE")
-
-    def commit(self) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("COMMIT")
-
-    def rollback(self) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
-
-    # -- read ----------------------------------------------------------------------------------
-
-    def load(self, wanted: Wanted) -> State:
-        self.begin()
-        run_id = wanted.run_id
-        row = self._one("SELECT last_slot, doc FROM runs WHERE run_id = ?", run_id)
-        steps = self._documents("SELECT doc FROM steps WHERE run_id = ? AND id = ?", run_id, wanted.steps)
-        waits = self._documents("SELECT doc FROM waits WHERE run_id = ? AND id = ?", run_id, wanted.waits)
-        hooks = self._documents("SELECT doc FROM hooks WHERE run_id = ? AND id = ?", run_id, wanted.hooks)
-        claims = {
-            key: Claim(*claim)
-            for key in wanted.claims
-            if (
-                claim := self._one(
-                    "SELECT slot, detail FROM claims WHERE run_id = ? AND key = ?", run_id, key
-                )
-            )
-        }
-        return State(
-            run=Run.read(decode(row[1])) if row is not None else None,
-            last_slot=row[0] if row is not None else 0,
-            steps={name: Step.read(decode(doc)) for name, doc in steps.items()},
-            waits={name: Wait.read(decode(doc)) for name, doc in waits.items()},
-            hooks={name: Hook.read(decode(doc)) for name, doc in hooks.items()},
-            holders={token: holder for token in wanted.tokens if (holder := self._holder(token)) is not None},
-            claims=claims,
-        )
-
-    def read_log(self, query: LogQuery) -> list[LogRow] | None:
-        if self._one("SELECT 1 FROM runs WHERE run_id = ?", query.run_id) is None:
-            return None
-        after, before = query.after or 0, query.before or _MAX_SLOT
-        if query.descending:
-            after, before = 0, query.after or _MAX_SLOT
-        correlation_id = query.correlation_id
-        limit = -1 if query.limit is None else query.limit
-        arguments = (query.run_id, after, before, correlation_id, correlation_id, limit)
-        return [LogRow(*row) for row in self._connection.execute(_LOG[query.descending], arguments)]
-
-    def _one(self, statement: str, *arguments: str) -> tuple[Any, ...] | None:
-        row: tuple[Any, ...] | None = self._connection.execute(statement, arguments).fetchone()
-        return row
-
-    def _documents(self, statement: str, run_id: str, names: frozenset[str]) -> dict[str, bytes]:
-        rows = {name: self._one(statement, run_id, name) for name in names}
-        return {name: row[0] for name, row in rows.items() if row is not None}
-
-    def _holder(self, token: str) -> Holder | None:
-        row = self._one(
-            "SELECT hooks.doc, runs.doc FROM hooks LEFT JOIN runs USING (run_id) WHERE token = ?", token
-        )
-        if row is None:
-            return None
-        run = Run.read(decode(row[1])) if row[1] is not None else None
-        return Holder(Hook.read(decode(row[0])), run)
-
-    # -- write ---------------------------------------------------------------------------------
-
-    def save(self, changes: Changes) -> None:
-        self.begin()
-        run_id = changes.run.run_id
-        write = self._connection.executemany
-        write(
-            "INSERT OR REPLACE INTO runs VALUES (?, ?, ?)",
-            [(run_id, changes.last_slot, encode_entity(entity_map(changes.run)))],
-        )
-        if changes.ended_at is not None:
-            ended_at_ms = epoch_ms(changes.ended_at)
-            write("DELETE FROM waits WHERE run_id = ?", [(run_id,)])
-            write(
-                "DELETE FROM hooks WHERE run_id = ?1 AND coalesce(retained_until_ms, ?2) <= ?2",
-                [(run_id, ended_at_ms)],
-            )
-        write("DELETE FROM hooks WHERE run_id = ? AND id = ?", changes.gone_hooks)
-        for statement, entities in (
-            ("INSERT OR REPLACE INTO steps VALUES (?, ?, ?)", changes.steps),
-            ("INSERT OR REPLACE INTO waits VALUES (?, ?, ?)", changes.waits),
-        ):
-            write(
-                statement,
-                [(run_id, name, encode_entity(entity_map(entity))) for name, entity in entities.items()],
-            )
-        write(
-            "INSERT INTO hooks VALUES (?, ?, ?, ?, ?)", [_hook_row(hook) for hook in changes.hooks.values()]
-        )
-        claims = [(run_id, key, claim.slot, claim.detail) for key, claim in changes.claims.items()]
-        write("INSERT INTO claims VALUES (?, ?, ?, ?)", claims)
-        rows = [
-            (
-                run_id,
-                slot_of(event.event_id),
-                event.correlation_id,
-                encode_event_meta(event),
-                event.payload or b"",
-            )
-            for event in changes.events
-        ]
-        write("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
+async def _transact(opened: _Opened, write: Callable[[Database], None]) -> None:
+    writer = opened.writer
+    try:
+        writer.begin()
+    except sqlite3.OperationalError:
+        # Another process writes. Its turn may last, so this is no waiting for the event loop.
+        await opened.wait(lambda: _begin_patiently(writer))
+    try:
+        write(writer)
+        await opened.wait(writer.commit)
+    except BaseException:
+        writer.rollback()
+        raise
 
 
-def _hook_row(hook: Hook) -> tuple[str, str, str, int | None, bytes]:
-    until = hook.token_retention_until
-    until_ms = epoch_ms(until) if until is not None else None
-    return hook.run_id, hook.hook_id, hook.token, until_ms, encode_entity(entity_map(hook))
+def _begin_patiently(database: Database) -> None:
+    database.wait_for_lock(PATIENCE_MS)
+    try:
+        database.begin()
+    finally:
+        database.wait_for_lock(0)

@@ -1,0 +1,67 @@
+"""What became of a request: filled in by whoever handles it, read by the access log and the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aiohttp import web
+
+from eventclient.model.ids import slot_of
+from eventclient.wire.posted import PostedEvent
+from eventclient.wire.replies import Refused, Written
+
+
+
+@dataclass(frozen=True, slots=True)
+class EventAccount:
+    """What one posted event met. Holds no payload and no token.
+
+    Attributes:
+        status: as in the answer to a batch.
+        code: of a refusal.
+        slot: where it stands in the log; of a repeat, where it stood already.
+    """
+
+    event_type: str
+    correlation_id: str | None
+    status: int
+    code: str | None = None
+    slot: int | None = None
+
+
+@dataclass(slots=True)
+class Account:
+    """What became of one request.
+
+    Attributes:
+        route: the name of the route; ``other`` when there is none.
+        faults: what was injected, in words.
+    """
+
+    route: str = "other"
+    run_id: str | None = None
+    events: list[EventAccount] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    def tell(self, posted: PostedEvent, result: Written | Refused) -> None:
+        """One event met `result`."""
+        if isinstance(result, Written):
+            told = EventAccount(
+                result.event.event_type, posted.correlation_id, 200, slot=slot_of(result.event.event_id)
+            )
+        else:
+            told = EventAccount(posted.event_type[:64], posted.correlation_id, result.status, result.code)
+        self.events.append(told)
+
+
+_KEY: Final[Any] = web.RequestKey("account", Account) if hasattr(web, "RequestKey") else "account"
+"""aiohttp before 3.14 knows no typed keys, and later ones warn of any other."""
+
+
+def account_of(request: web.Request) -> Account:
+    """The account of a request, opened at the first call."""
+    account: Account | None = request.get(_KEY)
+    if account is None:
+        account = request[_KEY] = Account()
+    return account

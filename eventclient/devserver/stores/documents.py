@@ -1,0 +1,42 @@
+"""Entities and events as the rows of a database hold them, whatever the database."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
+from eventclient.model.ids import slot_of
+from eventclient.wire.codec import decode, epoch_ms
+from eventclient.wire.replies import encode_entity, encode_event_meta, entity_map
+
+E = TypeVar("E", Run, Step, Hook, Wait)
+
+
+def encode_document(entity: Run | Step | Hook | Wait) -> bytes:
+    """An entity, its payloads included."""
+    return encode_entity(entity_map(entity))
+
+
+def read_document(model: type[E], document: bytes) -> E:
+    """What `encode_document` made."""
+    return model.read(decode(document))
+
+
+def without_payloads(model: type[E], document: bytes) -> bytes:
+    """A document whose entity lost its payloads."""
+    return encode_entity(entity_map(read_document(model, document), resolve=False))
+
+
+def event_row(event: StoredEvent) -> tuple[str, int, str | None, bytes, bytes]:
+    """Run id, slot, correlation id, meta and payload."""
+    slot = slot_of(event.event_id)
+    if slot is None:
+        raise ValueError(f"{event.event_id} is no slot")
+    return event.run_id, slot, event.correlation_id, encode_event_meta(event), event.payload or b""
+
+
+def hook_row(hook: Hook) -> tuple[str, str, str, int | None, bytes]:
+    """Run id, hook id, token, until when the token is retained in milliseconds since 1970, document."""
+    until = hook.token_retention_until
+    until_ms = epoch_ms(until) if until is not None else None
+    return hook.run_id, hook.hook_id, hook.token, until_ms, encode_document(hook)

@@ -1,0 +1,288 @@
+"""What the SQLite store says to its database: schema, reads, writes. Knows nothing of tasks or threads."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from eventclient.devserver.state import Changes, Claim, Holder, LogQuery, LogRow, State, Wanted
+from eventclient.devserver.store import (
+    HookQuery,
+    Listed,
+    ListQuery,
+    RunQuery,
+    StepQuery,
+    StreamPart,
+    StreamQuery,
+)
+from eventclient.errors import ConfigurationError
+from eventclient.model.entities import Hook, Run, Step, Wait
+from eventclient.wire.codec import epoch_ms
+
+from .documents import E, encode_document, event_row, hook_row, read_document, without_payloads
+
+MEMORY: Final = ":memory:"
+SCHEMA_VERSION: Final = 2
+_SCHEMA: Final = (
+    """CREATE TABLE runs (
+        position INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, last_slot INTEGER NOT NULL,
+        workflow_name TEXT NOT NULL, status TEXT NOT NULL, doc BLOB NOT NULL)""",
+    """CREATE TABLE events (
+        run_id TEXT NOT NULL, slot INTEGER NOT NULL, correlation_id TEXT, meta BLOB NOT NULL,
+        payload BLOB NOT NULL, PRIMARY KEY (run_id, slot)) WITHOUT ROWID""",
+    """CREATE TABLE steps (
+        position INTEGER PRIMARY KEY, run_id TEXT NOT NULL, id TEXT NOT NULL, doc BLOB NOT NULL,
+        UNIQUE (run_id, id))""",
+    """CREATE TABLE waits (
+        run_id TEXT NOT NULL, id TEXT NOT NULL, doc BLOB NOT NULL, PRIMARY KEY (run_id, id)) WITHOUT ROWID""",
+    """CREATE TABLE hooks (
+        position INTEGER PRIMARY KEY, run_id TEXT NOT NULL, id TEXT NOT NULL, token TEXT NOT NULL UNIQUE,
+        retained_until_ms INTEGER, doc BLOB NOT NULL, UNIQUE (run_id, id))""",
+    "CREATE INDEX hooks_by_id ON hooks (id)",
+    """CREATE TABLE claims (
+        run_id TEXT NOT NULL, key TEXT NOT NULL, slot INTEGER NOT NULL, detail TEXT NOT NULL,
+        PRIMARY KEY (run_id, key)) WITHOUT ROWID""",
+    """CREATE TABLE streams (
+        position INTEGER PRIMARY KEY, run_id TEXT NOT NULL, name TEXT NOT NULL, chunk_count INTEGER NOT NULL,
+        closed INTEGER NOT NULL, UNIQUE (run_id, name))""",
+    """CREATE TABLE chunks (
+        stream INTEGER NOT NULL REFERENCES streams, number INTEGER NOT NULL, data BLOB NOT NULL,
+        PRIMARY KEY (stream, number)) WITHOUT ROWID""",
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
+)
+_LOG: Final = """SELECT slot, meta, payload FROM events
+    WHERE run_id = ? AND slot > ? AND slot < ? AND (? IS NULL OR correlation_id = ?)
+    ORDER BY slot {order} LIMIT ?"""
+_MAX_POSITION: Final = 2**53
+PATIENCE_MS: Final = 10_000
+"""How long another process may hold the write lock before a change gives up."""
+
+
+class Database:
+    """A connection.
+
+    Args:
+        path: a file, or `MEMORY`.
+        create: make the tables when there are none; otherwise they must be there.
+    """
+
+    def __init__(self, path: str, *, create: bool = True) -> None:
+        self._connection = sqlite3.connect(
+            path, isolation_level=None, cached_statements=256, check_same_thread=False, timeout=0
+        )
+        try:
+            self._prepare(durable=path != MEMORY, create=create)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _prepare(self, *, durable: bool, create: bool) -> None:
+        self.wait_for_lock(PATIENCE_MS)
+        if durable:
+            self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            self._connection.execute("PRAGMA synchronous = FULL")
+        if create:
+            # Another process may be opening the same new file.
+            self.begin()
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            if version == 0 and self.one("SELECT 1 FROM sqlite_master") is None:
+                for statement in _SCHEMA:
+                    self._connection.execute(statement)
+            elif version != SCHEMA_VERSION:
+                raise ConfigurationError(
+                    f"its schema has version {version}, not {SCHEMA_VERSION}: name a new file"
+                )
+            self.commit()
+        self.wait_for_lock(0)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def wait_for_lock(self, patience_ms: int) -> None:
+        """How long `begin` waits for another process."""
+        self._connection.execute(f"PRAGMA busy_timeout = {patience_ms}")
+
+    def begin(self) -> None:
+        """Take the write lock at once, so that what is loaded cannot change before it is saved."""
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self._connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def one(self, statement: str, *arguments: object) -> tuple[Any, ...] | None:
+        """The first row."""
+        row: tuple[Any, ...] | None = self._connection.execute(statement, arguments).fetchone()
+        return row
+
+    # -- read ----------------------------------------------------------------------------------
+
+    def load(self, wanted: Wanted) -> State:
+        """What is there of `wanted`."""
+        run_id = wanted.run_id
+        row = self.one("SELECT last_slot, doc FROM runs WHERE run_id = ?", run_id)
+        claims = self._named("SELECT key, slot, detail FROM claims", "key", run_id, wanted.claims)
+        return State(
+            run=read_document(Run, row[1]) if row is not None else None,
+            last_slot=row[0] if row is not None else 0,
+            steps=self._documents(Step, "steps", run_id, wanted.steps),
+            waits=self._documents(Wait, "waits", run_id, wanted.waits),
+            hooks=self._documents(Hook, "hooks", run_id, wanted.hooks),
+            holders={token: holder for token in wanted.tokens if (holder := self._holder(token)) is not None},
+            claims={key: Claim(slot, detail) for key, slot, detail in claims},
+        )
+
+    def _named(
+        self, select: str, column: str, run_id: str, names: frozenset[str]
+    ) -> Iterable[tuple[Any, ...]]:
+        if not names:
+            return ()
+        marks = ", ".join("?" * len(names))
+        where = f"{select} WHERE run_id = ? AND {column} IN ({marks})"
+        return self._connection.execute(where, (run_id, *names))
+
+    def _documents(self, model: type[E], table: str, run_id: str, names: frozenset[str]) -> dict[str, E]:
+        rows = self._named(f"SELECT id, doc FROM {table}", "id", run_id, names)  # noqa: S608 - our names
+        return {name: read_document(model, document) for name, document in rows}
+
+    def _holder(self, token: str) -> Holder | None:
+        row = self.one(
+            "SELECT hooks.doc, runs.doc FROM hooks LEFT JOIN runs USING (run_id) WHERE token = ?", token
+        )
+        if row is None:
+            return None
+        run = read_document(Run, row[1]) if row[1] is not None else None
+        return Holder(read_document(Hook, row[0]), run)
+
+    def read_log(self, query: LogQuery) -> list[LogRow] | None:
+        if self.one("SELECT 1 FROM runs WHERE run_id = ?", query.run_id) is None:
+            return None
+        after, before = query.after or 0, query.before or _MAX_POSITION
+        if query.descending:
+            after, before = 0, query.after or _MAX_POSITION
+        correlation_id = query.correlation_id
+        limit = -1 if query.limit is None else query.limit
+        arguments = (query.run_id, after, before, correlation_id, correlation_id, limit)
+        statement = _LOG.format(order="DESC" if query.descending else "ASC")
+        return [LogRow(*row) for row in self._connection.execute(statement, arguments)]
+
+    def read_runs(self, query: RunQuery) -> list[Listed[Run]]:
+        wanted = {
+            "run_id": query.run_id,
+            "workflow_name": query.workflow_name,
+            "status": query.status,
+        }
+        return self._list(Run, "runs", query, wanted)
+
+    def read_steps(self, query: StepQuery) -> list[Listed[Step]]:
+        return self._list(Step, "steps", query, {"run_id": query.run_id, "id": query.step_id})
+
+    def read_hooks(self, query: HookQuery) -> list[Listed[Hook]]:
+        wanted = {"run_id": query.run_id, "id": query.hook_id, "token": query.token}
+        return self._list(Hook, "hooks", query, wanted)
+
+    def _list(
+        self, model: type[E], table: str, query: ListQuery, wanted: dict[str, str | None]
+    ) -> list[Listed[E]]:
+        named = {column: value for column, value in wanted.items() if value is not None}
+        conditions = [f"{column} = ?" for column in named]
+        arguments: list[object] = list(named.values())
+        if query.after is not None:
+            conditions.append("position < ?" if query.descending else "position > ?")
+            arguments.append(query.after)
+        where = " AND ".join(conditions) or "TRUE"
+        order = "DESC" if query.descending else "ASC"
+        statement = f"SELECT position, doc FROM {table} WHERE {where} ORDER BY position {order} LIMIT ?"  # noqa: S608 - our names
+        rows = self._connection.execute(statement, (*arguments, query.limit))
+        return [Listed(position, read_document(model, document)) for position, document in rows]
+
+    # -- write ---------------------------------------------------------------------------------
+
+    def save(self, changes: Changes) -> None:
+        """Write `changes` into the transaction that has begun."""
+        run, run_id = changes.run, changes.run.run_id
+        write = self._connection.executemany
+        self._connection.execute(
+            """INSERT INTO runs (run_id, last_slot, workflow_name, status, doc) VALUES (?, ?, ?, ?, ?)
+            ON CONFLICT (run_id) DO UPDATE SET
+            last_slot = excluded.last_slot, status = excluded.status, doc = excluded.doc""",
+            (run_id, changes.last_slot, run.workflow_name, run.status, encode_document(run)),
+        )
+        if changes.ended_at is not None:
+            ended_at_ms = epoch_ms(changes.ended_at)
+            write("DELETE FROM waits WHERE run_id = ?", [(run_id,)])
+            write(
+                "DELETE FROM hooks WHERE run_id = ?1 AND coalesce(retained_until_ms, ?2) <= ?2",
+                [(run_id, ended_at_ms)],
+            )
+        write("DELETE FROM hooks WHERE run_id = ? AND id = ?", changes.gone_hooks)
+        for table, entities in (("steps", changes.steps), ("waits", changes.waits)):
+            write(
+                f"""INSERT INTO {table} (run_id, id, doc) VALUES (?, ?, ?)
+                ON CONFLICT (run_id, id) DO UPDATE SET doc = excluded.doc""",  # noqa: S608 - our names
+                [(run_id, name, encode_document(entity)) for name, entity in entities.items()],
+            )
+        write(
+            "INSERT INTO hooks (run_id, id, token, retained_until_ms, doc) VALUES (?, ?, ?, ?, ?)",
+            [hook_row(hook) for hook in changes.hooks.values()],
+        )
+        claims = [(run_id, key, claim.slot, claim.detail) for key, claim in changes.claims.items()]
+        write("INSERT INTO claims VALUES (?, ?, ?, ?)", claims)
+        write("INSERT INTO events VALUES (?, ?, ?, ?, ?)", [event_row(event) for event in changes.events])
+        if changes.purge:
+            self._purge(run_id)
+
+    def _purge(self, run_id: str) -> None:
+        self._connection.execute("UPDATE events SET payload = x'' WHERE run_id = ?", (run_id,))
+        self._strip(Run, "runs", run_id)
+        self._strip(Step, "steps", run_id)
+
+    def _strip(self, model: type[E], table: str, run_id: str) -> None:
+        rows = self._connection.execute(f"SELECT doc, position FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608 - our names
+        bare = [(without_payloads(model, document), position) for document, position in rows.fetchall()]
+        self._connection.executemany(f"UPDATE {table} SET doc = ? WHERE position = ?", bare)  # noqa: S608 - our names
+
+    # -- streams -------------------------------------------------------------------------------
+
+    def write_stream(self, run_id: str, name: str, chunks: Sequence[bytes], *, close: bool) -> bool:
+        """Append to a stream in the transaction that has begun."""
+        position, count, closed = self._stream(run_id, name) or (None, 0, False)
+        if closed:
+            return False
+        if position is None:
+            cursor = self._connection.execute(
+                "INSERT INTO streams (run_id, name, chunk_count, closed) VALUES (?, ?, 0, 0)", (run_id, name)
+            )
+            position = cursor.lastrowid
+        rows = [(position, count + number, chunk) for number, chunk in enumerate(chunks)]
+        self._connection.executemany("INSERT INTO chunks VALUES (?, ?, ?)", rows)
+        self._connection.execute(
+            "UPDATE streams SET chunk_count = ?, closed = ? WHERE position = ?",
+            (count + len(rows), close, position),
+        )
+        return True
+
+    def read_stream(self, query: StreamQuery) -> StreamPart:
+        position, count, closed = self._stream(query.run_id, query.name) or (None, 0, 0)
+        start = query.start if query.start >= 0 else max(0, count + query.start)
+        limit = -1 if query.limit is None else query.limit
+        rows = self._connection.execute(
+            "SELECT data FROM chunks WHERE stream = ? AND number >= ? AND number < ? ORDER BY number LIMIT ?",
+            (position, start, count, limit),
+        )
+        return StreamPart(start, tuple(data for (data,) in rows), count, bool(closed))
+
+    def list_streams(self, run_id: str) -> list[str]:
+        rows = self._connection.execute(
+            "SELECT name FROM streams WHERE run_id = ? ORDER BY position", (run_id,)
+        )
+        return [name for (name,) in rows]
+
+    def _stream(self, run_id: str, name: str) -> tuple[Any, ...] | None:
+        return self.one(
+            "SELECT position, chunk_count, closed FROM streams WHERE run_id = ? AND name = ?", run_id, name
+        )
