@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from types import NoneType
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
@@ -71,8 +73,7 @@ def admit(posted: PostedEvent, now: datetime) -> Candidate | Refused:
         return Refused(
             400, CODE_INVALID_EVENT, f"{posted.event_type} has no payload, and the frame has a body"
         )
-    correlated = facts.model.model_fields["correlation_id"].annotation is not type(None)
-    correlation_id = posted.correlation_id if correlated else None
+    correlation_id = posted.correlation_id if _has_correlation(facts.model) else None
     fields = {"eventType": posted.event_type, "correlationId": correlation_id, "eventData": posted.event_data}
     try:
         event = facts.model.model_validate(fields)
@@ -101,23 +102,40 @@ def _data_of(event: BaseModel, payload_field: str | None) -> dict[str, Any]:
     """The fields of ``eventData`` under their wire names, checked to be carriable."""
     data_model: BaseModel = event.event_data  # type: ignore[attr-defined]
     data = {}
-    for attribute, field in type(data_model).model_fields.items():
-        value = getattr(data_model, attribute)
-        key = field.alias or attribute
-        if isinstance(value, BaseModel):
-            value = value.model_dump(by_alias=True)
-        elif isinstance(value, list):
-            value = [
-                item.model_dump(by_alias=True) if isinstance(item, BaseModel) else item for item in value
-            ]
-        if value is not None and not (key == payload_field and not value):
-            data[key] = value
-    encode_value({key: value for key, value in data.items() if key != payload_field})
+    values = data_model.__dict__
+    for attribute, key in _data_fields(data_model.__class__):
+        value = values[attribute]
+        if value is None or (key == payload_field and not value):
+            continue
+        if value.__class__ is str and value.isascii():
+            pass
+        elif key != payload_field:
+            value = _plain(value)
+            encode_value({key: value})
+        data[key] = value
     context = data.get("executionContext")
     if context is not None and len(encode_value(context)) > spec.MAX_EXECUTION_CONTEXT_BYTES:
         limit = spec.MAX_EXECUTION_CONTEXT_BYTES
         raise UnencodableError(f"is more than {limit} bytes encoded", "executionContext")
     return data
+
+
+@cache
+def _data_fields(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
+    """Attribute and wire name of each field of an event's data."""
+    return tuple((name, field.alias or name) for name, field in model.model_fields.items())
+
+
+@cache
+def _has_correlation(model: type[BaseModel]) -> bool:
+    return model.model_fields["correlation_id"].annotation is not NoneType
+
+
+def _plain(value: Any) -> Any:
+    """Models as maps."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(by_alias=True)
+    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def _reason(error: ValidationError) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
+from eventclient.model.entities import Hook, Run, Step, Wait
 from eventclient.model.event_specs import EVENT_SPECS
-from eventclient.model.ids import slot_event_id
 from eventclient.model.lifecycle import KeyState, RunState, is_releasable, is_retained, run_state
+from eventclient.wire.replies import encode_row_meta
+from eventclient.wire.rows import NewRow
 
 from .admission import Candidate
 from .state import Changes, Claim, Holder, State
@@ -30,7 +31,7 @@ class Draft:
         self.hooks = dict(state.hooks)
         self._holders = dict(state.holders)
         self._claims = dict(state.claims)
-        self._events: list[StoredEvent] = []
+        self._events: list[NewRow] = []
         self._changed_steps: dict[str, Step] = {}
         self._changed_waits: dict[str, Wait] = {}
         self._changed_hooks: dict[str, Hook] = {}
@@ -64,27 +65,33 @@ class Draft:
 
     def append(
         self, candidate: Candidate, *, event_type: str | None = None, data: dict[str, Any] | None = None
-    ) -> StoredEvent:
+    ) -> NewRow:
         """Add a row to the log, at the next slot; `event_type` and `data` stand in for the candidate's."""
         self.last_slot += 1
         kept = candidate.data if data is None else data
         kind = event_type or candidate.event_type
         facts = EVENT_SPECS.get(kind)
-        event = StoredEvent(
+        payload = None
+        if facts is not None and facts.payload_field in kept:
+            kept = dict(kept)
+            payload = kept.pop(facts.payload_field)
+        meta = encode_row_meta(
             event_type=kind,
             run_id=self.run_id,
-            event_id=slot_event_id(self.last_slot),
+            slot=self.last_slot,
             created_at=candidate.at,
             correlation_id=candidate.correlation_id,
             spec_version=candidate.spec_version,
             resume_id=candidate.resume_id,
-            event_data=kept if kept or facts is None or facts.data_required else None,
+            event_data=kept if kept or payload or facts is None or facts.data_required else None,
         )
-        self._events.append(event)
+        identity = (self.run_id, kind, candidate.correlation_id)
+        row = NewRow(self.last_slot, meta, payload or b"", *identity)
+        self._events.append(row)
         if candidate.key is not None and event_type is None:
             claim = Claim(self.last_slot, candidate.detail)
             self._claims[candidate.key] = self._new_claims[candidate.key] = claim
-        return event
+        return row
 
     def put_run(self, run: Run) -> Run:
         self.run = run

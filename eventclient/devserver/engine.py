@@ -108,7 +108,7 @@ class Engine:
         if isinstance(ruling, Refused):
             return ruling
         written = await self._recall(run_id, ruling) if isinstance(ruling, Repeated) else ruling
-        return replace(written, log=await self._log_part(written, since, posted))
+        return replace(written, log=await self._log_part(run_id, written, since, posted))
 
     async def create_batch(
         self, run_id: str, batch: Sequence[PostedEvent]
@@ -148,16 +148,18 @@ class Engine:
     async def _recall(self, run_id: str, repeated: Repeated) -> Written:
         query = LogQuery(run_id=run_id, after=repeated.slot - 1, limit=1)
         rows = await self._store.read_log(query) or []
-        return Written(rows[0].event(), run=repeated.run, max_events=repeated.max_events)
+        return Written(rows[0], run=repeated.run, max_events=repeated.max_events)
 
-    async def _log_part(self, written: Written, since: int | None, posted: PostedEvent) -> LogPart | None:
+    async def _log_part(
+        self, run_id: str, written: Written, since: int | None, posted: PostedEvent
+    ) -> LogPart | None:
         """The delta a cursor asked for, else a report of the slots the poster does not know of, if any."""
-        slot = slot_of(written.event.event_id) or 0
+        slot = written.row.slot
         if since is not None:
-            query = LogQuery(run_id=written.event.run_id, after=since, limit=PAGE_SIZE + 1)
+            query = LogQuery(run_id=run_id, after=since, limit=PAGE_SIZE + 1)
         elif posted.max_slot is not None and slot > posted.max_slot + 1:
             after = posted.max_slot
-            query = LogQuery(run_id=written.event.run_id, after=after, before=slot, limit=PAGE_SIZE + 1)
+            query = LogQuery(run_id=run_id, after=after, before=slot, limit=PAGE_SIZE + 1)
         else:
             return None
         rows = await self._store.read_log(query) or []
@@ -165,7 +167,7 @@ class Engine:
         cursor = None
         if since is not None:
             cursor = encode_cursor(page[-1].event_id) if page else posted.since_cursor
-        return LogPart(tuple(row.event() for row in page), cursor, has_more=len(rows) > PAGE_SIZE)
+        return LogPart(tuple(page), cursor, has_more=len(rows) > PAGE_SIZE)
 
 
 def _check_run(draft: Draft) -> Refused | None:

@@ -73,4 +73,4 @@ def event_frames(rows: Sequence[LogRow], *, resolve: bool) -> list[bytes]:
 
 
 def _post_headers(written: Written) -> dict[str, str]:
-    return {spec.HEADER_EVENT_ID: written.event.event_id}
+    return {spec.HEADER_EVENT_ID: written.row.event_id}

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
-from eventclient.model.event_specs import EVENT_SPECS
-from eventclient.model.ids import slot_event_id
-from eventclient.wire.codec import decode
+from eventclient.model.entities import Hook, Run, Step, Wait
+from eventclient.wire.rows import LogRow as LogRow
+from eventclient.wire.rows import NewRow
 
 NONE: frozenset[str] = frozenset()
 
@@ -97,33 +96,7 @@ class Changes:
     waits: Mapping[str, Wait] = field(default_factory=dict)
     hooks: Mapping[str, Hook] = field(default_factory=dict)
     claims: Mapping[str, Claim] = field(default_factory=dict)
-    events: tuple[StoredEvent, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class LogRow:
-    """A row of the log in the bytes it travels in.
-
-    Attributes:
-        meta: the encoded meta of its frame.
-        payload: the body of its frame; empty when the event has none.
-    """
-
-    slot: int
-    meta: bytes
-    payload: bytes
-
-    @property
-    def event_id(self) -> str:
-        return slot_event_id(self.slot)
-
-    def event(self) -> StoredEvent:
-        """The stored event, its payload included."""
-        meta = decode(self.meta)
-        facts = EVENT_SPECS.get(meta["eventType"])
-        if self.payload and facts is not None and facts.payload_field is not None:
-            meta["eventData"] = {**meta.get("eventData", {}), facts.payload_field: self.payload}
-        return StoredEvent.read(meta)
+    events: tuple[NewRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

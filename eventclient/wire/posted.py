@@ -16,7 +16,7 @@ from .requests import META_RENAMES
 
 _T = TypeVar("_T")
 
-_PARAM_KEYS: Final = frozenset(
+PARAM_KEYS: Final = frozenset(
     {
         "eventType",
         "specVersion",
@@ -35,6 +35,9 @@ _PARAM_KEYS: Final = frozenset(
     }
 )
 """Meta keys that are no field of eventData."""
+_USUAL_KEYS: Final = frozenset(
+    {"eventType", "specVersion", "correlationId", "occurredAt", "remoteRefBehavior", "vercelId"}
+)
 _RENAMED_BACK: Final = {wire: name for name, wire in META_RENAMES.items()}
 
 
@@ -67,40 +70,66 @@ def decode_event(frame: Frame) -> PostedEvent:
     Raises:
         MalformedError: a meta without an event type, or a key of the wrong type.
     """
-    meta = frame.meta
-    event_type = _take(meta, "eventType", str)
+    data: dict[str, Any] = {}
+    params: dict[str, Any] = {}
+    for key, value in frame.meta.items():
+        if value is None:
+            continue
+        if key in PARAM_KEYS:
+            params[key] = value
+        else:
+            data[_RENAMED_BACK.get(key, key)] = value
+    return build_event(params, data, frame.body)
+
+
+def build_event(params: Mapping[str, Any], data: dict[str, Any], body: bytes) -> PostedEvent:
+    """The event of `params`, which are keyed by `PARAM_KEYS` and hold no null.
+
+    Args:
+        data: the fields of eventData but for its payload.
+        body: the payload.
+
+    Raises:
+        MalformedError: no event type, or a value of the wrong type among `params`.
+    """
+    event_type = _take(params, "eventType", str)
     if not event_type:
         raise MalformedError("eventType is missing")
-    data = {
-        _RENAMED_BACK.get(key, key): value
-        for key, value in meta.items()
-        if key not in _PARAM_KEYS and value is not None
-    }
     facts = EVENT_SPECS.get(event_type)
-    if frame.body and facts is not None and facts.payload_field is not None:
-        data[facts.payload_field] = frame.body
-    occurred_at = read_instant(meta.get("occurredAt"))
-    if isinstance(occurred_at, datetime):
-        try:
-            occurred_at = occurred_at.astimezone(UTC)
-        except OverflowError:
-            raise MalformedError("occurredAt is beyond the years 1 to 9999") from None
-    elif occurred_at is not None:
-        raise MalformedError("occurredAt is no date")
+    if body and facts is not None and facts.payload_field is not None:
+        data[facts.payload_field] = body
     return PostedEvent(
         event_type,
         data,
-        frame.body,
-        spec_version=_take_count(meta, "specVersion"),
-        correlation_id=_take(meta, "correlationId", str) or None,
-        occurred_at=occurred_at,
-        resolve=_take(meta, "remoteRefBehavior", str) == "resolve",
-        resume_id=_take(meta, "resumeId", str) or None,
-        resume_payload_digest=_take(meta, "resumePayloadDigest", str) or None,
-        since_cursor=_take(meta, "sinceCursor", str) or None,
-        max_slot=_take_count(meta, "maxSlot"),
-        skip_preload=_take(meta, "skipPreload", bool) or False,
+        body,
+        spec_version=_take_count(params, "specVersion"),
+        correlation_id=_take(params, "correlationId", str) or None,
+        occurred_at=_take_instant(params, "occurredAt"),
+        resolve=params.get("remoteRefBehavior") == "resolve",
+        **({} if params.keys() <= _USUAL_KEYS else _take_rarer(params)),
     )
+
+
+def _take_rarer(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "resume_id": _take(params, "resumeId", str) or None,
+        "resume_payload_digest": _take(params, "resumePayloadDigest", str) or None,
+        "since_cursor": _take(params, "sinceCursor", str) or None,
+        "max_slot": _take_count(params, "maxSlot"),
+        "skip_preload": _take(params, "skipPreload", bool) or False,
+    }
+
+
+def _take_instant(params: Mapping[str, Any], key: str) -> datetime | None:
+    instant = read_instant(params.get(key))
+    if instant is None:
+        return None
+    if not isinstance(instant, datetime):
+        raise MalformedError(f"{key} is no date")
+    try:
+        return instant if instant.tzinfo is UTC else instant.astimezone(UTC)
+    except OverflowError:
+        raise MalformedError(f"{key} is beyond the years 1 to 9999") from None
 
 
 def _take(meta: Mapping[str, Any], key: str, kind: type[_T]) -> _T | None:

@@ -11,16 +11,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from pydantic import BaseModel
 
 from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
 from eventclient.model.event_specs import EVENT_SPECS
+from eventclient.model.ids import slot_event_id
 
 from . import spec
-from .codec import encode_instant, encode_map_header, encode_number, encode_text, encode_value
+from .codec import (
+    encode_bytes,
+    encode_instant,
+    encode_map_header,
+    encode_number,
+    encode_text,
+    encode_value,
+)
 from .frames import encode_frame
+from .rows import LogRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +39,10 @@ class LogPart:
 
     Attributes:
         cursor: where to read on from; None when the part is a report and has no position.
-        has_more: whether events of the range asked for are missing from `events`.
+        has_more: whether events of the range asked for are missing from `rows`.
     """
 
-    events: tuple[StoredEvent, ...]
+    rows: tuple[LogRow, ...]
     cursor: str | None
     has_more: bool
 
@@ -42,14 +52,14 @@ class Written:
     """What a server answers to one event it took.
 
     Attributes:
-        event: the event as stored; for a repeat, the one stored before.
+        row: the event as stored; for a repeat, the one stored before.
         run, step, hook, wait: the entity it changed.
         step_created: this ``step_started`` created its step.
         max_events: the most events the server allows on the run.
         log: a part of the log the caller asked for.
     """
 
-    event: StoredEvent
+    row: LogRow
     run: Run | None = None
     step: Step | None = None
     hook: Hook | None = None
@@ -57,6 +67,11 @@ class Written:
     step_created: bool = False
     max_events: int | None = None
     log: LogPart | None = field(default=None, repr=False)
+
+    @property
+    def event(self) -> StoredEvent:
+        """The event in `row`, its payload included."""
+        return self.row.event()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,34 +119,123 @@ def entity_map(entity: Run | Step | Hook | Wait, *, resolve: bool = True) -> dic
 def event_map(event: StoredEvent, *, resolve: bool = True) -> dict[str, Any]:
     """A stored event as it travels; its payload only when `resolve`."""
     pairs = {key: value for name, key, _ in _EVENT_FIELDS if (value := getattr(event, name)) is not None}
-    if event.event_data is not None:
-        facts = EVENT_SPECS.get(event.event_type)
-        hidden = None if resolve or facts is None else facts.payload_field
-        if hidden in event.event_data:
-            pairs["eventData"] = {key: value for key, value in event.event_data.items() if key != hidden}
+    if event.event_data is not None and not resolve:
+        pairs["eventData"] = _bare_data(event)
     return pairs
 
 
-_BY_TYPE: Final[Mapping[type, Callable[[Any], bytes]]] = {
-    str: encode_text,
-    int: encode_number,
-    datetime: encode_instant,
-}
+_MAX_CACHED_CHARS: Final = 128
+_SMALL_NUMBERS: Final = tuple(bytes((number,)) for number in range(24))
+_cached_text = lru_cache(maxsize=4096)(encode_text)
+_cached_instant = lru_cache(maxsize=512)(encode_instant)
 
 
-def encode_entity(pairs: Mapping[str, Any]) -> bytes:
-    """The bytes of what `entity_map` or `event_map` made. The types they are mostly made of take a
-    straight way, at half the cost of `encode_value`."""
+def _encode_text(text: str) -> bytes:
+    # The ids and names of a batch come back in every event and entity of its answer.
+    return _cached_text(text) if len(text) <= _MAX_CACHED_CHARS else encode_text(text)
+
+
+def _encode_number(number: int) -> bytes:
+    return _SMALL_NUMBERS[number] if 0 <= number < 24 else encode_number(number)
+
+
+def _encode_map(pairs: Mapping[str, Any]) -> bytes:
     parts = [encode_map_header(len(pairs))]
     for key, value in pairs.items():
-        parts.append(_KEYS.get(key) or encode_text(key))
-        parts.append(_BY_TYPE.get(type(value), encode_value)(value))
+        parts.append(_encode_text(key))
+        parts.append(_BY_TYPE.get(value.__class__, encode_value)(value))
     return b"".join(parts)
+
+
+_BY_TYPE: Final[Mapping[type, Callable[[Any], bytes]]] = {
+    str: _encode_text,
+    int: _encode_number,
+    bytes: encode_bytes,
+    datetime: _cached_instant,
+    dict: _encode_map,
+}
+"""The types that entities are mostly made of take a straight way, at a fraction of the cost of `encode_value`."""
+
+
+def encode_entity(entity: Run | Step | Hook | Wait, *, resolve: bool = True) -> bytes:
+    """The bytes of `entity_map`."""
+    values = entity.__dict__
+    parts = [b""]
+    for name, key, is_payload in _FIELDS[entity.__class__]:
+        value = values[name]
+        if value is not None and (resolve or not is_payload):
+            parts.append(_KEYS[key])
+            parts.append(_BY_TYPE.get(value.__class__, encode_value)(value))
+    parts[0] = encode_map_header(len(parts) // 2)
+    return b"".join(parts)
+
+
+def encode_event(event: StoredEvent, *, resolve: bool = True) -> bytes:
+    """The bytes of `event_map`."""
+    values = event.__dict__
+    parts = [b""]
+    for name, key, _ in _EVENT_FIELDS:
+        value = values[name]
+        if value is not None:
+            if name == "event_data" and not resolve:
+                value = _bare_data(event)
+            parts.append(_KEYS[key])
+            parts.append(_BY_TYPE.get(value.__class__, encode_value)(value))
+    parts[0] = encode_map_header(len(parts) // 2)
+    return b"".join(parts)
+
+
+def _bare_data(event: StoredEvent) -> dict[str, Any]:
+    """The event data without its payload."""
+    data = event.event_data or {}
+    facts = EVENT_SPECS.get(event.event_type)
+    hidden = facts.payload_field if facts is not None else None
+    return {key: value for key, value in data.items() if key != hidden} if hidden in data else data
 
 
 def encode_event_meta(event: StoredEvent) -> bytes:
     """The meta of the frame that `event` travels as: everything but its payload."""
-    return encode_entity(event_map(event, resolve=False))
+    return encode_event(event, resolve=False)
+
+
+def encode_row_meta(
+    *,
+    event_type: str,
+    run_id: str,
+    slot: int,
+    created_at: datetime,
+    correlation_id: str | None,
+    spec_version: int | None,
+    resume_id: str | None,
+    event_data: dict[str, Any] | None,
+) -> bytes:
+    """The meta of a new row, from parts; `event_data` is without its payload. As `encode_event_meta` of
+    the event that they make, which nobody has to make."""
+    # The order of keys is that of the fields of an event.
+    parts = [
+        _row_head(event_type, run_id),
+        b"geventId\x78\x1f" + slot_event_id(slot).encode(),
+        b"icreatedAt" + _cached_instant(created_at),
+    ]
+    if correlation_id is not None:
+        parts.append(b"mcorrelationId" + _encode_text(correlation_id))
+    if spec_version is not None:
+        parts.append(b"kspecVersion" + _encode_number(spec_version))
+    if resume_id is not None:
+        parts.append(b"hresumeId" + _encode_text(resume_id))
+    if event_data is not None:
+        parts.append(b"ieventData" + _encode_map(event_data))
+    return encode_map_header(len(parts) + 1) + b"".join(parts)
+
+
+@lru_cache(maxsize=256)
+def _row_head(event_type: str, run_id: str) -> bytes:
+    return b"ieventType" + encode_text(event_type) + b"erunId" + encode_text(run_id)
+
+
+def encode_row(row: LogRow, *, resolve: bool = True) -> bytes:
+    """The event of a row as it travels inside an answer; its payload only when `resolve`."""
+    return encode_event(row.event()) if resolve and row.payload else row.meta
 
 
 def encode_event_frame(meta: bytes, payload: bytes, *, resolve: bool = True) -> bytes:
@@ -156,6 +260,9 @@ def encode_error_frame(code: str, message: str | None = None) -> bytes:
     return encode_frame(encode_value(meta), b"")
 
 
+_TAKEN: Final = ("status", encode_number(200))
+
+
 def encode_written(written: Written, *, resolve: bool) -> bytes:
     """The answer to a single post."""
     return _encode_pairs(_written_pairs(written, resolve))
@@ -167,8 +274,7 @@ def encode_results(results: Sequence[Written | Refused], resolves: Iterable[bool
     items = []
     for result, resolve in zip(results, resolves, strict=True):
         if isinstance(result, Written):
-            pairs = [("status", encode_number(200)), *_written_pairs(result, resolve)]
-            items.append(_encode_pairs(pairs))
+            items.append(_encode_pairs([_TAKEN, *_written_pairs(result, resolve)]))
         else:
             refused = {"status": result.status, "error": result.code, "message": result.message}
             items.append(encode_value(refused))
@@ -176,7 +282,7 @@ def encode_results(results: Sequence[Written | Refused], resolves: Iterable[bool
 
 
 def _written_pairs(written: Written, resolve: bool) -> list[tuple[str, bytes]]:
-    pairs = [("event", encode_entity(event_map(written.event, resolve=resolve)))]
+    pairs = [("event", encode_row(written.row, resolve=resolve))]
     for key, entity in (
         ("run", written.run),
         ("step", written.step),
@@ -184,14 +290,14 @@ def _written_pairs(written: Written, resolve: bool) -> list[tuple[str, bytes]]:
         ("wait", written.wait),
     ):
         if entity is not None:
-            pairs.append((key, encode_entity(entity_map(entity, resolve=resolve))))
+            pairs.append((key, encode_entity(entity, resolve=resolve)))
     if written.step_created:
         pairs.append(("stepCreated", encode_value(True)))
     if written.max_events is not None:
         pairs.append(("maxEvents", encode_number(written.max_events)))
     if written.log is not None:
         # The part feeds a replay, which needs the payloads whatever the post itself asked for.
-        events = [encode_entity(event_map(event)) for event in written.log.events]
+        events = [encode_row(row) for row in written.log.rows]
         pairs.append(("events", encode_array(events)))
         pairs.append(("cursor", encode_value(written.log.cursor)))
         pairs.append(("hasMore", encode_value(written.log.has_more)))
@@ -201,7 +307,7 @@ def _written_pairs(written: Written, resolve: bool) -> list[tuple[str, bytes]]:
 def _encode_pairs(pairs: Sequence[tuple[str, bytes]]) -> bytes:
     parts = [encode_map_header(len(pairs))]
     for key, value in pairs:
-        parts += (encode_text(key), value)
+        parts += (_encode_text(key), value)
     return b"".join(parts)
 
 

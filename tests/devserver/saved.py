@@ -8,6 +8,8 @@ from eventclient.devserver.state import Changes, Claim, State, Wanted
 from eventclient.devserver.store import Decision, Store
 from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
 from eventclient.model.ids import slot_event_id
+from eventclient.wire.replies import encode_event_meta
+from eventclient.wire.rows import NewRow
 from tests.devserver.api import AT, RUN
 
 OTHER = "wrun_other"
@@ -35,9 +37,10 @@ def hook(name: str = "h", run_id: str = RUN, **fields: Any) -> Hook:
     return Hook.read({"runId": run_id, "hookId": name, "token": "t", "createdAt": AT, **owner, **fields})
 
 
-def row(slot: int, event_type: str = "wait_completed", **fields: Any) -> StoredEvent:
+def row(slot: int, event_type: str = "wait_completed", **fields: Any) -> NewRow:
     identity = {"runId": RUN, "eventId": slot_event_id(slot), "eventType": event_type, "createdAt": AT}
-    return StoredEvent.read({**identity, **fields})
+    event = StoredEvent.read({**identity, **fields})
+    return NewRow.of(event, encode_event_meta(event))
 
 
 async def save(store: Store, changes: Changes) -> None:

@@ -59,7 +59,7 @@ async def test_rows_come_back_as_they_were(store: Store) -> None:
     await save(store, EVERYTHING)
     rows = await store.read_log(LogQuery(run_id=RUN))
     assert rows is not None
-    assert tuple(row.event() for row in rows) == EVERYTHING.events
+    assert tuple(row.event() for row in rows) == tuple(row.event() for row in EVERYTHING.events)
     assert [row.payload for row in rows] == [b"in", b"", b""]
     assert [row.event_id for row in rows] == [slot_event_id(slot) for slot in (1, 2, 3)]
 

@@ -19,13 +19,16 @@ from eventclient.wire.replies import (
     encode_end_frame,
     encode_entity,
     encode_error_frame,
+    encode_event,
     encode_event_frame,
     encode_event_meta,
     encode_results,
+    encode_row_meta,
     encode_written,
     entity_map,
     event_map,
 )
+from eventclient.wire.rows import NewRow
 
 AT = datetime(2026, 1, 1, 12, 0, 0, 7000, tzinfo=UTC)
 EVENT_ID = "evnt_00000000000000000000000001"
@@ -69,6 +72,10 @@ HOOK = {
     "metadata": b"m",
     "isWebhook": False,
 }
+def row(event: StoredEvent) -> NewRow:
+    return NewRow.of(event, encode_event_meta(event))
+
+
 WAIT = {"runId": "r", "waitId": "w", "status": "waiting", "createdAt": AT, "updatedAt": AT, "resumeAt": AT}
 
 
@@ -132,19 +139,19 @@ def test_control_frames() -> None:
 
 
 def test_a_bare_answer_holds_the_event_alone() -> None:
-    assert decode(encode_written(Written(BARE), resolve=True)) == {"event": event_map(BARE)}
+    assert decode(encode_written(Written(row(BARE)), resolve=True)) == {"event": event_map(BARE)}
 
 
 def test_a_full_answer_holds_everything_under_its_name() -> None:
     written = Written(
-        EVENT,
+        row(EVENT),
         run=Run.read(RUN),
         step=Step.read(STEP),
         hook=Hook.read(HOOK),
         wait=Wait.read(WAIT),
         step_created=True,
         max_events=25000,
-        log=LogPart((EVENT, BARE), "eid:x", has_more=False),
+        log=LogPart((row(EVENT), row(BARE)), "eid:x", has_more=False),
     )
     expected = {
         "event": event_map(EVENT),
@@ -167,7 +174,7 @@ def test_a_full_answer_holds_everything_under_its_name() -> None:
 
 
 def test_a_report_has_a_null_cursor() -> None:
-    written = Written(BARE, log=LogPart((), None, has_more=True))
+    written = Written(row(BARE), log=LogPart((), None, has_more=True))
     value = decode(encode_written(written, resolve=True))
     assert (value["events"], value["cursor"], value["hasMore"]) == ([], None, True)
 
@@ -175,7 +182,7 @@ def test_a_report_has_a_null_cursor() -> None:
 @pytest.mark.parametrize("count", [0, 1, 23, 24, 255, 256, 300])
 def test_a_batch_answer_has_one_result_for_each(count: int) -> None:
     refused = Refused(409, "conflict", "was there before")
-    results = [Written(EVENT) if index % 2 else refused for index in range(count)]
+    results = [Written(row(EVENT)) if index % 2 else refused for index in range(count)]
     items = decode(encode_results(results, [index % 3 == 0 for index in range(count)]))["results"]
     assert len(items) == count
     for index, item in enumerate(items):
@@ -187,7 +194,7 @@ def test_a_batch_answer_has_one_result_for_each(count: int) -> None:
 
 def test_a_batch_answer_needs_a_word_about_payloads_for_each() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        encode_results([Written(EVENT)], [])
+        encode_results([Written(row(EVENT))], [])
 
 
 def test_dates_are_floats_under_tag_1() -> None:
@@ -210,6 +217,27 @@ VALUES = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(["runId", "status", "eventData", "other"]), VALUES))
+@given(st.dictionaries(st.sampled_from(["stepName", "input", "other"]), VALUES))
 def test_the_straight_way_and_the_general_one_say_the_same(pairs: dict[str, Any]) -> None:
-    assert decode(encode_entity(pairs)) == decode(encode_value(pairs))
+    event = StoredEvent.read({**IDENTITY, "specVersion": 7, "eventData": pairs})
+    for resolve in (True, False):
+        general = decode(encode_value(event_map(event, resolve=resolve)))
+        assert decode(encode_event(event, resolve=resolve)) == general
+    run = Run.read({**RUN, "executionContext": pairs, "attributes": {}})
+    assert decode(encode_entity(run)) == decode(encode_value(entity_map(run)))
+
+
+@given(st.dictionaries(st.sampled_from(["stepName", "other"]), VALUES), st.none() | st.text("abc"))
+def test_the_meta_of_a_new_row_is_that_of_the_event_it_makes(data: dict[str, Any], name: str | None) -> None:
+    parts = {"event_type": "hook_received", "run_id": "r", "spec_version": 7, "created_at": AT}
+    more = {"correlation_id": name, "resume_id": name, "event_data": data}
+    event = StoredEvent(event_id=EVENT_ID, **parts, **more)  # type: ignore[arg-type]
+    assert encode_row_meta(slot=1, **parts, **more) == encode_event_meta(event)  # type: ignore[arg-type]
+
+
+def test_a_row_gives_its_event_back() -> None:
+    for event in (EVENT, BARE, EMPTY):
+        assert row(event).event() == event
+        assert Written(row(event)).event == event
+    with pytest.raises(ValueError, match="no slot"):
+        row(StoredEvent.read({**IDENTITY, "eventId": "evnt_x"}))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
-from eventclient.model.ids import slot_of
+from eventclient.model.entities import Hook, Run, Step, Wait
 from eventclient.wire.codec import decode, epoch_ms
-from eventclient.wire.replies import encode_entity, encode_event_meta, entity_map
+from eventclient.wire.replies import encode_entity
+from eventclient.wire.rows import NewRow
 
 E = TypeVar("E", Run, Step, Hook, Wait)
 
 
 def encode_document(entity: Run | Step | Hook | Wait) -> bytes:
     """An entity, its payloads included."""
-    return encode_entity(entity_map(entity))
+    return encode_entity(entity)
 
 
 def read_document(model: type[E], document: bytes) -> E:
@@ -24,15 +24,12 @@ def read_document(model: type[E], document: bytes) -> E:
 
 def without_payloads(model: type[E], document: bytes) -> bytes:
     """A document whose entity lost its payloads."""
-    return encode_entity(entity_map(read_document(model, document), resolve=False))
+    return encode_entity(read_document(model, document), resolve=False)
 
 
-def event_row(event: StoredEvent) -> tuple[str, int, str | None, bytes, bytes]:
+def event_row(row: NewRow) -> tuple[str, int, str | None, bytes, bytes]:
     """Run id, slot, correlation id, meta and payload."""
-    slot = slot_of(event.event_id)
-    if slot is None:
-        raise ValueError(f"{event.event_id} is no slot")
-    return event.run_id, slot, event.correlation_id, encode_event_meta(event), event.payload or b""
+    return row.run_id, row.slot, row.correlation_id, row.meta, row.payload
 
 
 def hook_row(hook: Hook) -> tuple[str, str, str, int | None, bytes]:

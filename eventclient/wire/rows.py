@@ -1,0 +1,60 @@
+"""Rows of a log, in the bytes they are stored and travel in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+from eventclient.model.entities import StoredEvent
+from eventclient.model.event_specs import EVENT_SPECS
+from eventclient.model.ids import slot_event_id, slot_of
+
+from .codec import decode
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """A row of a run's log.
+
+    Attributes:
+        meta: the encoded meta of its frame: the event without its payload.
+        payload: the body of its frame; empty when the event has none.
+    """
+
+    slot: int
+    meta: bytes = field(repr=False)
+    payload: bytes = field(repr=False)
+
+    @property
+    def event_id(self) -> str:
+        return slot_event_id(self.slot)
+
+    def event(self) -> StoredEvent:
+        """The stored event, its payload included."""
+        meta = decode(self.meta)
+        facts = EVENT_SPECS.get(meta["eventType"])
+        if self.payload and facts is not None and facts.payload_field is not None:
+            meta["eventData"] = {**meta.get("eventData", {}), facts.payload_field: self.payload}
+        return StoredEvent.read(meta)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRow(LogRow):
+    """A row that is about to be stored, and what it is found by."""
+
+    run_id: str
+    event_type: str
+    correlation_id: str | None
+
+    @classmethod
+    def of(cls, event: StoredEvent, meta: bytes) -> Self:
+        """The row of an event whose encoded meta is `meta`.
+
+        Raises:
+            ValueError: its id is no slot.
+        """
+        slot = slot_of(event.event_id)
+        if slot is None:
+            raise ValueError(f"{event.event_id} is no slot")
+        identity = (event.run_id, event.event_type, event.correlation_id)
+        return cls(slot, meta, event.payload or b"", *identity)
