@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import click
 
+from eventclient.devserver.faults import FaultScript
+from eventclient.devserver.stores.postgres_keys import place_of
+
+from .access_log import open_access_log
 from .failures import EXIT_INTERRUPTED, narrate
 from .server import embedded_server
 
 _EXIT_CODES = """\b
 Exit codes:
   0    terminated
-  2    wrong use, or the file or the address cannot be used
+  2    wrong use, or the file, the database or the address cannot be used
   130  interrupted
 """
 
@@ -36,28 +41,94 @@ Exit codes:
     help="SQLite file to keep everything in; without it, memory that is gone at the end.",
 )
 @click.option(
+    "--dsn",
+    envvar="EVENTCLIENT_SERVE_DSN",
+    show_envvar=True,
+    metavar="postgresql://...",
+    help="PostgreSQL database to keep everything in, shared by any number of servers; needs the extra"
+    " 'postgres'. Its tables are made in a schema of their own. Excludes --db.",
+)
+@click.option(
     "--check-run-time",
     is_flag=True,
     help="Refuse run ids minted more than a day ago or minutes ahead, as the hosted server does.",
 )
+@click.option(
+    "--token",
+    envvar="EVENTCLIENT_SERVE_TOKEN",
+    show_envvar=True,
+    help="Ask every caller for this token; others on the machine can read a command line.",
+)
+@click.option(
+    "--allow-anyone",
+    is_flag=True,
+    help="Listen beyond this machine without a token: whoever reaches the port can read and write.",
+)
+@click.option(
+    "--faults",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML file of faults to inject; see below.",
+)
+@click.option(
+    "--access-log",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to append the access log to, one line of JSON per request; without it, stdout.",
+)
+@click.option("--no-access-log", is_flag=True, help="Keep no access log.")
 @click.pass_context
-def serve(ctx: click.Context, host: str, port: int, db: Path | None, check_run_time: bool) -> None:
+def serve(
+    ctx: click.Context,
+    host: str,
+    port: int,
+    db: Path | None,
+    dsn: str | None,
+    check_run_time: bool,
+    token: str | None,
+    allow_anyone: bool,
+    faults: Path | None,
+    access_log: Path | None,
+    no_access_log: bool,
+) -> None:
     """Run the reference server until it is interrupted or terminated.
 
     Its URL is told on stderr once it answers. SIGTERM ends it with exit code 0.
+
+    A file of faults makes it misbehave, the same way each time for the same requests:
+
+    \b
+      seed = 7
+      [[rule]]                # every fifth batch, at most 3 of them
+      route = "batch"
+      every = 5
+      times = 3
+      fault = "throttle"      # or refuse, challenge, delay, drop, cut,
+      retry_after = "2"       # garbage, twice, stall
+
+    All keys are in the documentation of eventclient.devserver.faults; GET /__faults tells what was injected.
     """
-    received = asyncio.run(_serve(host, port, db, check_run_time))
+    if db is not None and dsn is not None:
+        raise click.UsageError("--db and --dsn, or EVENTCLIENT_SERVE_DSN, exclude each other")
+    options = {
+        "dsn": dsn,
+        "check_run_time": check_run_time,
+        "token": token,
+        "allow_anyone": allow_anyone,
+        "faults": None if faults is None else FaultScript.load(faults),
+    }
+    if no_access_log and access_log is not None:
+        raise click.UsageError("--access-log and --no-access-log exclude each other")
+    with nullcontext() if no_access_log else open_access_log(access_log) as log:
+        received = asyncio.run(_serve(host, port, db, {**options, "access_log": log}))
     ctx.exit(EXIT_INTERRUPTED if received == signal.SIGINT else 0)
 
 
-async def _serve(host: str, port: int, db: Path | None, check_run_time: bool) -> signal.Signals:
+async def _serve(host: str, port: int, db: Path | None, options: dict[str, Any]) -> signal.Signals:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[signal.Signals] = loop.create_future()
     with _stopping_signals(loop, stop):
-        async with embedded_server(db, host=host, port=port, check_run_time=check_run_time) as server:
-            narrate(
-                f"eventclient reference server on {server.url} ({db or 'in memory'}); stop it with Ctrl-C"
-            )
+        async with embedded_server(db, host=host, port=port, **options) as server:
+            place = db or "in memory" if options["dsn"] is None else place_of(options["dsn"])
+            narrate(f"eventclient reference server on {server.url} ({place}); stop it with Ctrl-C")
             return await stop
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from eventclient.devserver.app import DevServer
+from eventclient.devserver.faults import FaultScript
 from eventclient.devserver.stores import STORES
 
 from .failures import EXIT_USAGE, Failure
@@ -14,16 +15,40 @@ from .failures import EXIT_USAGE, Failure
 
 @asynccontextmanager
 async def embedded_server(
-    db: Path | None, *, host: str = "127.0.0.1", port: int = 0, check_run_time: bool = False
+    db: Path | None,
+    *,
+    dsn: str | None = None,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    check_run_time: bool = False,
+    token: str | None = None,
+    allow_anyone: bool = False,
+    faults: FaultScript | None = None,
+    access_log: Callable[[str], None] | None = None,
 ) -> AsyncIterator[DevServer]:
-    """The server while the block lasts, keeping its state in the file `db`, or in memory.
+    """The server while the block lasts, keeping its state in the file `db`, in the PostgreSQL
+    database `dsn`, or in memory.
 
     Raises:
-        ConfigurationError: the file cannot be used.
+        ConfigurationError: the file, the database, the token, the address without one, or the faults
+            cannot be used.
         Failure: the address cannot be listened on.
     """
-    store = None if db is None else STORES["sqlite"](str(db))
-    server = DevServer(store, host=host, port=port, check_run_time=check_run_time)
+    store = None
+    if dsn is not None:
+        store = STORES["postgresql"](dsn)
+    elif db is not None:
+        store = STORES["sqlite"](str(db))
+    server = DevServer(
+        store,
+        host=host,
+        port=port,
+        check_run_time=check_run_time,
+        token=token,
+        allow_anyone=allow_anyone,
+        faults=faults,
+        access_log=access_log,
+    )
     async with AsyncExitStack() as stack:
         try:
             await stack.enter_async_context(server)

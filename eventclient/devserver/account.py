@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
-from eventclient.model.ids import slot_of
 from eventclient.wire.posted import PostedEvent
 from eventclient.wire.replies import Refused, Written
+from eventclient.wire.rows import NewRow
+
+MAX_NAME_CHARS: Final = 256
+"""How much is kept of a name that a caller chose freely."""
 
 
-
-@dataclass(frozen=True, slots=True)
-class EventAccount:
+class EventAccount(NamedTuple):
     """What one posted event met. Holds no payload and no token.
 
     Attributes:
@@ -46,12 +47,15 @@ class Account:
 
     def tell(self, posted: PostedEvent, result: Written | Refused) -> None:
         """One event met `result`."""
+        subject = posted.correlation_id
+        subject = subject[:MAX_NAME_CHARS] if subject is not None else None
         if isinstance(result, Written):
-            told = EventAccount(
-                result.event.event_type, posted.correlation_id, 200, slot=slot_of(result.event.event_id)
-            )
+            row = result.row
+            # A row that is not new repeats what was posted before, and so is of its type.
+            event_type = row.event_type if isinstance(row, NewRow) else posted.event_type
+            told = EventAccount(event_type, subject, 200, slot=row.slot)
         else:
-            told = EventAccount(posted.event_type[:64], posted.correlation_id, result.status, result.code)
+            told = EventAccount(posted.event_type[:MAX_NAME_CHARS], subject, result.status, result.code)
         self.events.append(told)
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from types import NoneType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
@@ -16,18 +15,19 @@ from eventclient.model.event_specs import EVENT_SPECS, SERVER_EVENT_TYPES, Entit
 from eventclient.model.events import AttrSet
 from eventclient.model.lifecycle import kind_of
 from eventclient.wire import spec
-from eventclient.wire.codec import UnencodableError, encode_value
+from eventclient.wire.codec import encode_value
+from eventclient.wire.items import UnencodableError
 from eventclient.wire.posted import PostedEvent
 from eventclient.wire.replies import Refused
 
+MAX_ID_CHARS: Final = 256
 CODE_INVALID_EVENT: Final = "invalid-event"
 CODE_UNKNOWN_EVENT_TYPE: Final = "unknown-event-type"
 CODE_NOT_EXPRESSIBLE: Final = "batch-not-expressible"
 CODE_BATCH_TOO_LARGE: Final = "batch-too-large"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A posted event that is well formed.
 
     Attributes:
@@ -74,6 +74,9 @@ def admit(posted: PostedEvent, now: datetime) -> Candidate | Refused:
             400, CODE_INVALID_EVENT, f"{posted.event_type} has no payload, and the frame has a body"
         )
     correlation_id = posted.correlation_id if _has_correlation(facts.model) else None
+    for name, value in (("correlationId", correlation_id), ("resumeId", posted.resume_id)):
+        if value is not None and not is_identifier(value):
+            return Refused(400, CODE_INVALID_EVENT, f"{posted.event_type}: {name} is no identifier")
     fields = {"eventType": posted.event_type, "correlationId": correlation_id, "eventData": posted.event_data}
     try:
         event = facts.model.model_validate(fields)
@@ -91,11 +94,16 @@ def admit(posted: PostedEvent, now: datetime) -> Candidate | Refused:
         data=data,
         at=posted.occurred_at or now,
         correlation_id=correlation_id,
-        spec_version=version,
+        spec_version=spec.MAX_SPEC_VERSION if version is None else version,
         resume_id=posted.resume_id if posted.event_type == "hook_received" else None,
         key=key,
         detail=detail,
     )
+
+
+def is_identifier(text: str) -> bool:
+    """Whether `text` can name something: a run, an event, a step, a hook."""
+    return 0 < len(text) <= MAX_ID_CHARS and text not in (".", "..") and text.isprintable()
 
 
 def _data_of(event: BaseModel, payload_field: str | None) -> dict[str, Any]:
@@ -152,6 +160,16 @@ def _key_of(event: BaseModel, posted: PostedEvent) -> tuple[str | None, str]:
     elif posted.event_type == "run_started":
         return "start", ""
     return None, ""
+
+
+def says_the_same(detail: str, other: str) -> bool:
+    """Whether two events with one key repeat each other. A digest is compared where both sent one.
+
+    Source: `@workflow/world-local` 5.0.0-beta.46.
+    """
+    digest, _, subject = detail.partition(" ")
+    other_digest, _, other_subject = other.partition(" ")
+    return subject == other_subject and (not digest or not other_digest or digest == other_digest)
 
 
 def check_batch(batch: Sequence[PostedEvent]) -> Refused | None:

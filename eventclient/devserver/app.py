@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -13,21 +14,38 @@ from aiohttp.typedefs import Handler, Middleware
 from eventclient.clock import Clock, SystemClock
 from eventclient.wire.replies import Refused
 
+from .access_log import AccessLog
 from .account import account_of
+from .connections import listen
 from .engine import Engine
+from .fault_plan import FaultPlan
+from .faults import FaultScript
+from .guard import check_exposure, make_guard
+from .injection import Injector
+from .journal import Journal
+from .legacy import DirectChanges
+from .limits import LIMITS, Limits
+from .live_reads import LiveReads
+from .long_polls import LongPolls
 from .notices import Notices
-from .requests import CODE_INVALID_REQUEST, RefusalError
+from .requests import CODE_BODY_TOO_LARGE, CODE_INVALID_REQUEST, RefusalError
 from .responses import refused_response
+from .routes.cancellation import CancellationRoutes
+from .routes.entities import EntityRoutes
+from .routes.faults import FaultRoutes
+from .routes.flat_events import FlatEventRoutes
 from .routes.frames import FrameRoutes
 from .routes.health import HealthRoutes
+from .routes.legacy import LegacyRoutes
+from .routes.page import PageRoutes
 from .routes.route import Route, RouteFamily
+from .routes.streams import StreamRoutes
 from .store import Store
 from .stores.sqlite import SqliteStore
 
-MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 SHUTDOWN_TIMEOUT_S: Final = 5.0
 
-_HTTP_CODES: Final = {404: "route-not-found", 405: "method-not-allowed", 413: "body-too-large"}
+_HTTP_CODES: Final = {404: "route-not-found", 405: "method-not-allowed", 413: CODE_BODY_TOO_LARGE}
 
 
 @web.middleware
@@ -46,7 +64,11 @@ async def refuse_in_json(request: web.Request, handler: Handler) -> web.StreamRe
 
 
 class DevServer:
-    """The reference server, serving on a loopback port for as long as the block lasts.
+    """The reference server, serving for as long as the block lasts.
+
+    Raises:
+        ConfigurationError: a token that cannot be sent, an address others can reach without one, or
+            faults for routes that there are not.
 
     Args:
         store: where the state is kept; None keeps it in memory. Opened and closed by the server.
@@ -55,10 +77,15 @@ class DevServer:
             5 min ahead.
         clock: tells what time it is.
         middlewares: aiohttp middlewares around every route, outermost first: observers, faults.
+        token: what callers have to send as ``Authorization: Bearer``; None asks nobody for anything.
+        allow_anyone: listen on an address others can reach although there is no token.
+        limits: how much a caller may ask of the server.
+        faults: which requests are to meet which misfortune; ``GET /__faults`` tells what came of it.
+        access_log: is handed one line of JSON for every request, when the request has ended.
 
     Attributes:
-        requests: how many requests each route has seen: ``batch``, ``single``, ``list``, ``get``,
-            ``correlation``, ``health``, and ``other`` for those without a route.
+        requests: how many requests each route has seen, by the names in the tables of `routes`; ``other``
+            for those without a route.
         url: ``http://HOST:PORT`` while it serves.
     """
 
@@ -71,18 +98,50 @@ class DevServer:
         check_run_time: bool = False,
         clock: Clock | None = None,
         middlewares: Sequence[Middleware] = (),
+        token: str | None = None,
+        allow_anyone: bool = False,
+        limits: Limits | None = None,
+        faults: FaultScript | None = None,
+        access_log: Callable[[str], None] | None = None,
     ) -> None:
+        check_exposure(host, token, allow_anyone=allow_anyone)
+        self._guard = make_guard(token)
+        self._limits = limits or Limits()
         self._store = store if store is not None else SqliteStore()
         self._host = host
         self._port = port
         self._middlewares = middlewares
         notices = Notices()
-        engine = Engine(self._store, clock or SystemClock(), notices, check_run_time=check_run_time)
-        families: list[RouteFamily] = [FrameRoutes(engine), HealthRoutes()]
+        clock = clock or SystemClock()
+        engine = Engine(self._store, clock, notices, check_run_time=check_run_time)
+        log = AccessLog(access_log).tell if access_log is not None else None
+        self._journal = Journal(clock, notices, log)
+        self._page = PageRoutes(self._store, self._journal, notices)
+        self._reads = LiveReads(self._store, notices)
+        self._polls = LongPolls(self._store, notices, clock)
+        plan = FaultPlan(faults or FaultScript())
+        self._injector = Injector(plan, clock) if faults is not None else None
+        families = self._families(engine, notices, clock, plan)
         self._routes = [route for family in families for route in family.table()]
+        if faults is not None:
+            faults.check_routes({route.name for route in self._routes})
+        self._listener: asyncio.Server | None = None
         self._runner: web.AppRunner | None = None
         self.requests: Counter[str] = Counter()
         self.url = ""
+
+    def _families(self, engine: Engine, notices: Notices, clock: Clock, plan: FaultPlan) -> list[RouteFamily]:
+        return [
+            CancellationRoutes(engine, self._store),
+            FrameRoutes(engine),
+            FlatEventRoutes(engine, clock),
+            EntityRoutes(self._store, self._polls, clock),
+            LegacyRoutes(engine, DirectChanges(self._store, notices, clock)),
+            StreamRoutes(self._store, notices, self._reads),
+            HealthRoutes(),
+            FaultRoutes(plan),
+            self._page,
+        ]
 
     async def __aenter__(self) -> Self:
         """Open the store and listen.
@@ -95,11 +154,11 @@ class DevServer:
         try:
             self._runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S)
             await self._runner.setup()
-            await web.TCPSite(self._runner, self._host, self._port).start()
+            self._listener = await listen(self._runner, self._host, self._port, self._limits)
         except BaseException:
             await self.aclose()
             raise
-        port = self._runner.addresses[0][1]
+        port = self._listener.sockets[0].getsockname()[1]
         host = f"[{self._host}]" if ":" in self._host else self._host
         self.url = f"http://{host}:{port}"
         return self
@@ -111,14 +170,30 @@ class DevServer:
 
     async def aclose(self) -> None:
         """Stop listening, let running requests finish, close the store."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
         await self._store.aclose()
 
     def _app(self) -> web.Application:
-        middlewares = [_count(self._routes, self.requests), *self._middlewares, refuse_in_json]
-        app = web.Application(middlewares=middlewares, client_max_size=MAX_BODY_BYTES)
+        middlewares = [
+            _count(self._routes, self.requests),
+            self._journal.middleware(),
+            *self._middlewares,
+            self._guard,
+            *([self._injector.middleware] if self._injector is not None else []),
+            refuse_in_json,
+        ]
+        app = web.Application(middlewares=middlewares, client_max_size=self._limits.max_body_bytes + 1)
+        app[LIMITS] = self._limits
+        if self._injector is not None:
+            self._injector.attach(app)
+        app.on_shutdown.append(self._reads.end)
+        app.on_shutdown.append(self._polls.end)
+        app.on_shutdown.append(self._page.end)
         for route in self._routes:
             app.router.add_route(route.method, route.path, route.handler)
         return app

@@ -26,7 +26,7 @@ def merge_attributes(
     merged = dict(current)
     seen = set()
     for key, value in changes:
-        if not 1 <= len(key) <= MAX_ATTRIBUTE_KEY_CHARS:
+        if not key or max(len(key), _length(key[:MAX_ATTRIBUTE_KEY_CHARS])) > MAX_ATTRIBUTE_KEY_CHARS:
             raise InvalidAttributesError(f"an attribute key has 1 to {MAX_ATTRIBUTE_KEY_CHARS} characters")
         if key in seen:
             raise InvalidAttributesError("an attribute key occurs twice")
@@ -44,3 +44,8 @@ def merge_attributes(
     if len(merged) > MAX_ATTRIBUTES:
         raise InvalidAttributesError(f"a run has at most {MAX_ATTRIBUTES} attributes")
     return merged
+
+
+def _length(text: str) -> int:
+    """As JavaScript counts: characters beyond the first 65536 are two."""
+    return len(text) + sum(char > "\uffff" for char in text)

@@ -8,10 +8,11 @@ from typing import Any
 from eventclient.model.entities import Hook, Run, Step, Wait
 from eventclient.model.event_specs import EVENT_SPECS
 from eventclient.model.lifecycle import KeyState, RunState, is_releasable, is_retained, run_state
-from eventclient.wire.replies import encode_row_meta
 from eventclient.wire.rows import NewRow
+from eventclient.wire.stored import encode_row_meta
 
-from .admission import Candidate
+from .admission import Candidate, says_the_same
+from .retention import is_expired, retire
 from .state import Changes, Claim, Holder, State
 
 
@@ -48,7 +49,7 @@ class Draft:
         claim = self._claims.get(candidate.key) if candidate.key is not None else None
         if claim is None:
             return KeyState.NEW
-        return KeyState.SAME if claim.detail == candidate.detail else KeyState.OTHER
+        return KeyState.SAME if says_the_same(claim.detail, candidate.detail) else KeyState.OTHER
 
     def claimed_slot(self, candidate: Candidate) -> int:
         """The slot of the event that used the key of `candidate`."""
@@ -98,12 +99,13 @@ class Draft:
         return run
 
     def end_run(self, run: Run) -> Run:
-        """Put an ended run: its waits go, and its hooks but for those whose token is retained."""
+        """Put an ended run: its waits go, its hooks but for those whose token is retained, and its
+        payloads if it asked for that."""
         self._ended_at = self.now
         self.waits.clear()
         self._changed_waits.clear()
         self.hooks = {name: hook for name, hook in self.hooks.items() if is_retained(hook, self.now)}
-        return self.put_run(run)
+        return self.put_run(retire(run, self.now))
 
     def put_step(self, step: Step) -> Step:
         self.steps[step.step_id] = self._changed_steps[step.step_id] = step
@@ -133,6 +135,7 @@ class Draft:
         return Changes(
             run=self.run,
             last_slot=self.last_slot,
+            purge=is_expired(self.run),
             ended_at=self._ended_at,
             gone_hooks=tuple(self._gone_hooks),
             events=tuple(self._events),

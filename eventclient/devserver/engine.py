@@ -21,6 +21,14 @@ Where the protocol leaves a question open, this server does the following.
 * Logs are listed ascending, 1000 events a page, unless asked otherwise. Reading the log of a run that
   does not exist meets 404. Lazily read payloads are left out, with no descriptor in their place.
 * The 25000 events a run may have are reported and not enforced.
+* An event that names no spec version is of the latest. A run below version 2 takes deliveries of hooks
+  and waits, which change nothing but its log, and can be cancelled: with an event by whoever posts one,
+  without by the oldest route. Other events meet 400 and ``unsupported-spec-version``.
+* Lists of runs and steps begin with the newest, lists of hooks with the oldest: 200, 20 and 20 a page
+  unless asked otherwise, never more than 1000. Steps of a run that does not exist are none.
+* A read that waits for the end of a run waits 25 s at most. A hook id that several runs use names the
+  newest hook. A payload that is no byte string is kept as its CBOR.
+* A run whose ``$retention`` is ``0`` loses all payloads when it ends, and those that come late at once.
 
 Source of all else: `@workflow/world-local` 5.0.0-beta.46, and `@workflow/world-vercel` 5.0.0-beta.50 for
 what it says about the hosted server.
@@ -35,7 +43,7 @@ from typing import Final
 
 from eventclient.clock import Clock
 from eventclient.model.event_specs import Entity
-from eventclient.model.ids import slot_of, ulid_time
+from eventclient.model.ids import ulid_time
 from eventclient.wire import spec
 from eventclient.wire.posted import PostedEvent
 from eventclient.wire.replies import LogPart, Refused, Written
@@ -44,6 +52,7 @@ from .admission import Candidate, admit, check_batch, is_posted_pair
 from .cursor import decode_cursor, encode_cursor
 from .draft import Draft
 from .hooks import rule_hook
+from .legacy import rule_version
 from .notices import Notices
 from .ruling import CODE_RUN_NOT_FOUND, Repeated, Ruling
 from .runs import rule_attributes, rule_run
@@ -101,7 +110,7 @@ class Engine:
 
         def decide(state: State) -> Decision[Ruling]:
             draft = Draft(run_id, state, now)
-            ruling = RULINGS[candidate.entity](draft, candidate)
+            ruling = rule_version(draft, candidate) or RULINGS[candidate.entity](draft, candidate)
             return Decision(ruling, draft.changes())
 
         ruling = await self._change(want(run_id, [candidate]), decide)

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 
 from eventclient.wire import spec
 from eventclient.wire.codec import MalformedError
-from eventclient.wire.frames import decode_frames
+from eventclient.wire.flat import decode_flat_event, decode_map
+from eventclient.wire.frames import FrameCountError, decode_frames
 from eventclient.wire.posted import PostedEvent, decode_event
 from eventclient.wire.replies import Refused
 
-from .admission import CODE_BATCH_TOO_LARGE
+from .admission import CODE_BATCH_TOO_LARGE, is_identifier
 from .cursor import decode_cursor
 from .engine import CODE_BAD_CURSOR, PAGE_SIZE
+from .limits import LIMITS
 from .state import LogQuery
 
 MAX_BATCH_BODY_BYTES: Final = 4 * 1024 * 1024
-MAX_ID_CHARS: Final = 256
 CODE_MALFORMED_FRAMES: Final = "malformed-frames"
+CODE_MALFORMED_BODY: Final = "malformed-body"
 CODE_INVALID_REQUEST: Final = "invalid-request"
+CODE_BODY_TOO_LARGE: Final = "body-too-large"
 
 
 class RefusalError(Exception):
@@ -42,18 +45,38 @@ def read_segment(request: web.Request, name: str) -> str:
 
 
 def _check_id(text: str, name: str) -> str:
-    if not text or len(text) > MAX_ID_CHARS or text in (".", "..") or not text.isprintable():
+    if not is_identifier(text):
         raise refusal(CODE_INVALID_REQUEST, f"{name} is no identifier")
     return text
 
 
-async def read_events(request: web.Request, *, max_bytes: int | None = None) -> list[PostedEvent]:
-    """The events of a framed body, at least one; `max_bytes` is the most a batch may have."""
+async def read_body(request: web.Request, max_bytes: int) -> bytes:
+    """The body, which the guard has read; 413 when it has more than `max_bytes`."""
     body = await request.read()
-    if max_bytes is not None and len(body) > max_bytes:
-        raise refusal(CODE_BATCH_TOO_LARGE, f"the batch has {len(body)} bytes, more than {max_bytes}")
+    if len(body) > max_bytes:
+        raise RefusalError(Refused(413, CODE_BODY_TOO_LARGE, f"the body has more than {max_bytes} bytes"))
+    return body
+
+
+async def read_batch(request: web.Request) -> list[PostedEvent]:
+    """The events of a framed body, at least one and no more than a batch may have."""
+    body = await request.read()
+    if len(body) > MAX_BATCH_BODY_BYTES:
+        message = f"the batch has {len(body)} bytes, more than {MAX_BATCH_BODY_BYTES}"
+        raise refusal(CODE_BATCH_TOO_LARGE, message)
     try:
-        events = [decode_event(frame) for frame in decode_frames(body)]
+        return _decode_events(request, body, spec.HARD_MAX_BATCH_EVENTS)
+    except FrameCountError as error:
+        raise refusal(CODE_BATCH_TOO_LARGE, str(error)) from error
+
+
+def _decode_events(request: web.Request, body: bytes, max_count: int) -> list[PostedEvent]:
+    max_meta_bytes = request.app[LIMITS].max_meta_bytes
+    try:
+        frames = decode_frames(body, max_count=max_count, max_meta_bytes=max_meta_bytes)
+        events = [decode_event(frame) for frame in frames]
+    except FrameCountError:
+        raise
     except MalformedError as error:
         raise refusal(CODE_MALFORMED_FRAMES, str(error)) from error
     except OverflowError as error:
@@ -65,10 +88,31 @@ async def read_events(request: web.Request, *, max_bytes: int | None = None) -> 
 
 async def read_event(request: web.Request) -> PostedEvent:
     """The one event of a framed body."""
-    events = await read_events(request)
-    if len(events) != 1:
-        raise refusal(CODE_MALFORMED_FRAMES, f"the body has {len(events)} frames, not one")
-    return events[0]
+    try:
+        (event,) = _decode_events(request, await request.read(), 1)
+    except FrameCountError as error:
+        raise refusal(CODE_MALFORMED_FRAMES, str(error)) from error
+    return event
+
+
+async def read_flat_event(request: web.Request) -> PostedEvent:
+    """The event of a flat body."""
+    body = await request.read()
+    try:
+        return decode_flat_event(body)
+    except MalformedError as error:
+        raise refusal(CODE_MALFORMED_BODY, str(error)) from error
+    except OverflowError as error:
+        raise refusal(CODE_MALFORMED_BODY, "a date is out of range") from error
+
+
+async def read_map(request: web.Request) -> dict[str, Any]:
+    """The CBOR map of a body."""
+    body = await request.read()
+    try:
+        return decode_map(body)
+    except MalformedError as error:
+        raise refusal(CODE_MALFORMED_BODY, str(error)) from error
 
 
 def wants_frames(request: web.Request) -> bool:
@@ -88,24 +132,29 @@ def read_log_query(request: web.Request, run_id: str, *, correlation_id: str | N
     after = decode_cursor(cursor) if cursor is not None else None
     if cursor is not None and after is None:
         raise refusal(CODE_BAD_CURSOR, "cursor is no cursor of this server")
-    order = query.get("sortOrder", "asc")
-    if order not in ("asc", "desc"):
-        raise refusal(CODE_INVALID_REQUEST, "sortOrder is neither asc nor desc")
     limit = read_limit(request)
     return LogQuery(
         run_id=run_id,
         after=after,
         limit=limit + 1 if limit is not None else None,
-        descending=order == "desc",
+        descending=read_descending(request),
         correlation_id=correlation_id,
     )
 
 
-def read_limit(request: web.Request) -> int | None:
+def read_descending(request: web.Request, default: bool = False) -> bool:
+    """Whether the last come first."""
+    order = request.query.get("sortOrder")
+    if order not in (None, "asc", "desc"):
+        raise refusal(CODE_INVALID_REQUEST, "sortOrder is neither asc nor desc")
+    return default if order is None else order == "desc"
+
+
+def read_limit(request: web.Request, default: int = PAGE_SIZE) -> int | None:
     """The page size: what the caller names, within 1..1000; all rows when it wants them all."""
     text = request.query.get("limit")
     if text is None:
-        return None if request.query.get("returnAll") == "true" else PAGE_SIZE
+        return None if request.query.get("returnAll") == "true" else default
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
         raise refusal(CODE_INVALID_REQUEST, "limit is no whole number from 1 up")
     return min(int(text), PAGE_SIZE)

@@ -19,13 +19,13 @@ MAX_EVENTS: Final = 25_000
 
 def rule_run(draft: Draft, candidate: Candidate) -> Ruling:
     """Create, start or end a run."""
+    if candidate.event_type == "run_created":
+        return _created(draft, candidate)
     answer = apply(candidate.kind, draft.run_state)
     if isinstance(answer, Refusal):
         return refuse(answer, draft, candidate)
     if answer is REPEAT:
         return Repeated(draft.claimed_slot(candidate), draft.run, MAX_EVENTS)
-    if candidate.event_type == "run_created":
-        return _created(draft, candidate)
     if candidate.event_type == "run_started":
         return _started(draft, candidate)
     event = draft.append(candidate)
@@ -39,7 +39,7 @@ def rule_attributes(draft: Draft, candidate: Candidate) -> Ruling:
     if isinstance(answer, Refusal):
         return refuse(answer, draft, candidate)
     if answer is REPEAT:
-        return Repeated(draft.claimed_slot(candidate), draft.run)
+        return Repeated(draft.claimed_slot(candidate), draft.run, MAX_EVENTS)
     current = draft.run.attributes if draft.run is not None else {}
     changes = [(change["key"], change["value"]) for change in candidate.data["changes"]]
     allow_reserved = candidate.data.get("allowReservedAttributes", False)
@@ -48,10 +48,23 @@ def rule_attributes(draft: Draft, candidate: Candidate) -> Ruling:
     except InvalidAttributesError as error:
         return Refused(400, CODE_INVALID_EVENT, f"attr_set: {error}")
     event = draft.append(candidate)
-    return Written(event, run=draft.put_run(_change(draft, candidate, {"attributes": attributes})))
+    run = draft.put_run(_change(draft, candidate, {"attributes": attributes}))
+    return Written(event, run=run, max_events=MAX_EVENTS)
 
 
 def _created(draft: Draft, candidate: Candidate) -> Written | Refused:
+    run = new_run(draft.run_id, candidate)
+    if isinstance(run, Refused):
+        return run
+    answer = apply(candidate.kind, draft.run_state)
+    if isinstance(answer, Refusal):
+        return refuse(answer, draft, candidate)
+    row = draft.append(candidate, event_type="run_created")
+    return Written(row, run=draft.put_run(run), max_events=MAX_EVENTS)
+
+
+def new_run(run_id: str, candidate: Candidate) -> Run | Refused:
+    """The run that `candidate` asks for, pending; its attributes may be against the rules."""
     data = candidate.data
     allow_reserved = data.get("allowReservedAttributes", False)
     try:
@@ -60,9 +73,8 @@ def _created(draft: Draft, candidate: Candidate) -> Written | Refused:
         )
     except InvalidAttributesError as error:
         return Refused(400, CODE_INVALID_EVENT, f"{candidate.event_type}: {error}")
-    event = draft.append(candidate, event_type="run_created")
-    run = Run(
-        run_id=draft.run_id,
+    return Run(
+        run_id=run_id,
         status="pending",
         deployment_id=data["deploymentId"],
         workflow_name=data["workflowName"],
@@ -74,7 +86,6 @@ def _created(draft: Draft, candidate: Candidate) -> Written | Refused:
         input=data.get("input"),
         encryption_public_key=data.get("encryptionPublicKey"),
     )
-    return Written(event, run=draft.put_run(run), max_events=MAX_EVENTS)
 
 
 def _started(draft: Draft, candidate: Candidate) -> Ruling:

@@ -84,7 +84,8 @@ class Changes:
         gone_hooks: pairs of run id and hook id; a token may be taken over from another run.
         steps, waits, hooks, claims: new or changed, by correlation id or key.
         events: new rows of the log, in slot order.
-        purge: all payloads of the run go: those of its events, of its steps and its own.
+        purge: all payloads of the run go: those of its events, of its steps and hooks, and its own. Its
+            streams are closed and lose their chunks.
     """
 
     run: Run

@@ -8,15 +8,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from io import BytesIO
+from secrets import token_hex
 from typing import Any, Final
 
 import cbor2
 
 from . import spec
+from .items import UnencodableError, encode_text, epoch_ms
 
 _PACK_F64: Final = struct.Struct(">d").pack
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_DEPTH: Final = 64
 
 
@@ -24,58 +26,7 @@ class MalformedError(ValueError):
     """Bytes that are not what the protocol says; the message says what is wrong and where."""
 
 
-class UnencodableError(ValueError):
-    """A value CBOR, or the reference's decoder, cannot carry unchanged.
-
-    Attributes:
-        path: where in the value, dotted; empty for the value itself.
-        reason: why.
-    """
-
-    def __init__(self, reason: str, path: str = "") -> None:
-        super().__init__(f"{path}: {reason}" if path else reason)
-        self.reason = reason
-        self.path = path
-
-
 # -- encode ------------------------------------------------------------------------------------
-
-
-def epoch_ms(instant: datetime) -> int:
-    """Whole milliseconds since 1970, cut off towards the past."""
-    if instant.tzinfo is UTC and 1970 <= instant.year < 2100:
-        # Quicker than the subtraction, and exact: until then a float tells microseconds apart.
-        return int(instant.timestamp()) * 1000 + instant.microsecond // 1000
-    delta = instant - _EPOCH
-    return (delta.days * 86400 + delta.seconds) * 1000 + delta.microseconds // 1000
-
-
-def encode_instant(instant: datetime) -> bytes:
-    """An aware datetime as tag 1 with float seconds, in whole milliseconds.
-
-    Never as an integer: the reference's decoder fails on a 64-bit integer under tag 1.
-    """
-    return b"\xc1\xfb" + _PACK_F64(epoch_ms(instant) / 1000)
-
-
-def encode_text(text: str) -> bytes:
-    """A text string of definite length.
-
-    Raises:
-        UnencodableError: it holds a lone surrogate, which UTF-8 does not have.
-    """
-    try:
-        data = text.encode()
-    except UnicodeEncodeError:
-        raise UnencodableError("holds a lone surrogate, which UTF-8 cannot carry") from None
-    size = len(data)
-    if size < 24:
-        return bytes((0x60 | size,)) + data
-    if size < 0x100:
-        return bytes((0x78, size)) + data
-    if size < 0x1_0000:
-        return b"\x79" + size.to_bytes(2, "big") + data
-    return b"\x7a" + size.to_bytes(4, "big") + data
 
 
 def encode_number(value: int | float) -> bytes:
@@ -87,13 +38,6 @@ def encode_number(value: int | float) -> bytes:
     if isinstance(value, int):
         return cbor2.dumps(_safe_int(value, ""))
     return b"\xfb" + _PACK_F64(value)
-
-
-def encode_map_header(count: int) -> bytes:
-    """The header of a map of `count` pairs."""
-    if count < 24:
-        return bytes((0xA0 | count,))
-    return bytes((0xB8, count)) if count < 0x100 else b"\xb9" + count.to_bytes(2, "big")
 
 
 def encode_value(value: object) -> bytes:
@@ -158,14 +102,7 @@ def _check_text(text: str, path: str) -> None:
 
 # -- decode ------------------------------------------------------------------------------------
 
-_DECODE_ERRORS = (
-    cbor2.CBORDecodeError,
-    ValueError,
-    TypeError,
-    OverflowError,
-    RecursionError,
-    MemoryError,
-)
+_DECODE_ERRORS = (cbor2.CBORDecodeError, ValueError, TypeError, OverflowError, RecursionError, MemoryError)
 
 
 def _unwrap_bytes(tag: cbor2.CBORTag, _immutable: bool) -> Any:
@@ -199,7 +136,33 @@ _PLAIN_DECODERS: Final = {spec.TAG_TEXT_DATE: _text_instant} if _reads_naive_dat
 _LENIENT_DECODERS: Final = {spec.TAG_TEXT_DATE: _text_instant, spec.TAG_EPOCH_DATE: _epoch_instant}
 
 
-def decode(data: bytes, *, keep_undefined: bool = False) -> Any:
+def _keep_tag(number: int, value: Any, _immutable: bool) -> Any:
+    return cbor2.CBORTag(number, value)
+
+
+def _big_integer(number: int, value: Any, immutable: bool) -> Any:
+    # As keys, integers of any size could be chosen to collide.
+    if immutable or not isinstance(value, bytes):
+        return cbor2.CBORTag(number, value)
+    size = int.from_bytes(value, "big")
+    return size if number == spec.TAGS_BIG_INTEGER[0] else -1 - size
+
+
+_INERT: Final = {
+    **{number: partial(_keep_tag, number) for number in spec.ACTIVE_TAGS},
+    **{number: partial(_big_integer, number) for number in spec.TAGS_BIG_INTEGER},
+}
+_INERT_DECODERS: Final[Any] = ({**_INERT, **(_PLAIN_DECODERS or {})}, {**_INERT, **_LENIENT_DECODERS})
+
+
+_MAX_SMALL_BYTES: Final = 4000
+"""Below the 4096 bytes from which cbor2 6.0 reads in pieces, and mixes them up."""
+_MARK: Final = token_hex(8)
+_ENCODED_MARK: Final = encode_text(_MARK)
+_NOT_DECODED: Final = object()
+
+
+def decode(data: bytes, *, keep_undefined: bool = False, inert: bool = False) -> Any:
     """The one CBOR item that `data` is.
 
     Lenient in form: `undefined` members are dropped, byte strings under tag 64 are unwrapped, dates
@@ -207,16 +170,40 @@ def decode(data: bytes, *, keep_undefined: bool = False) -> Any:
     hold stay tagged. Strict in extent: the item must be whole and must be all there is.
 
     With `keep_undefined` the dropping is left to the caller, who calls `without_undefined` where it matters.
+    With `inert`, for bytes of strangers, `spec.ACTIVE_TAGS` and keys that are big integers stay tags; it
+    costs time and memory in proportion to `data`. Nesting beyond 400 levels is malformed in any case.
 
     Raises:
         MalformedError: the bytes are not one whole CBOR item.
     """
+    plain, lenient = _INERT_DECODERS if inert else (_PLAIN_DECODERS, _LENIENT_DECODERS)
+    value = _decode_small(data, plain) if len(data) <= _MAX_SMALL_BYTES else _NOT_DECODED
+    if value is _NOT_DECODED:
+        value = _decode_stream(data, plain, lenient)
+    return value if keep_undefined or b"\xf7" not in data else without_undefined(value)
+
+
+def _decode_small(data: bytes, decoders: Any) -> Any:
+    """The item that `data` is, at two thirds of the price of a stream; `_NOT_DECODED` when it is none.
+
+    A reader of bytes does not tell where the item ended, so a mark that nobody can foresee is put behind it.
+    """
+    try:
+        value, mark = cbor2.loads(
+            b"\x82" + data + _ENCODED_MARK, tag_hook=_unwrap_bytes, semantic_decoders=decoders
+        )
+    except _DECODE_ERRORS:
+        return _NOT_DECODED
+    return value if mark == _MARK and type(value) is not object else _NOT_DECODED
+
+
+def _decode_stream(data: bytes, plain: Any, lenient: Any) -> Any:
     stream = BytesIO(data)
     # The whole item is read at once: cbor2 6.0 mixes up the pieces of a stream it reads in several.
     size = len(data) or 1
     try:
         value = cbor2.CBORDecoder(
-            stream, tag_hook=_unwrap_bytes, semantic_decoders=_PLAIN_DECODERS, read_size=size
+            stream, tag_hook=_unwrap_bytes, semantic_decoders=plain, read_size=size
         ).decode()
     except _DECODE_ERRORS:
         stream = BytesIO(data)
@@ -224,7 +211,7 @@ def decode(data: bytes, *, keep_undefined: bool = False) -> Any:
             value = cbor2.CBORDecoder(
                 stream,
                 tag_hook=_unwrap_bytes,
-                semantic_decoders=_LENIENT_DECODERS,
+                semantic_decoders=lenient,
                 str_errors="replace",
                 read_size=size,
             ).decode()
@@ -236,7 +223,7 @@ def decode(data: bytes, *, keep_undefined: bool = False) -> Any:
     if stream.tell() != len(data):
         extra = len(data) - stream.tell()
         raise MalformedError(f"{extra} bytes follow the CBOR item")
-    return value if keep_undefined or b"\xf7" not in data else without_undefined(value)
+    return value
 
 
 def _why(error: BaseException, data: bytes) -> str:

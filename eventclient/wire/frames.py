@@ -79,9 +79,7 @@ class FrameDecoder:
             MalformedError: it ended inside a frame.
         """
         if self.pending_bytes:
-            raise MalformedError(
-                f"the stream ends inside frame {self.count}: {self.pending_bytes} bytes are left over"
-            )
+            raise MalformedError(_cut_off(self.count, self.pending_bytes))
 
     def _next(self) -> Frame | None:
         meta_range = self._part(self._offset, "meta")
@@ -96,34 +94,83 @@ class FrameDecoder:
         return frame
 
     def _meta(self, where: tuple[int, int]) -> dict[str, Any]:
-        try:
-            meta = decode(bytes(self._buffer[slice(*where)]))
-        except MalformedError as error:
-            raise MalformedError(f"meta of frame {self.count}: {error}") from None
-        if not isinstance(meta, dict):
-            raise MalformedError(f"meta of frame {self.count} is {type(meta).__name__}, not a map")
-        return meta
+        return _decode_meta(bytes(self._buffer[slice(*where)]), self.count)
 
     def _part(self, at: int, name: str) -> tuple[int, int] | None:
         start = at + spec.LENGTH_BYTES
         if len(self._buffer) < start:
             return None
         (length,) = _UNPACK_U32(self._buffer, at)
-        if length > self._max_bytes:
-            raise MalformedError(
-                f"{name} of frame {self.count} claims {length} bytes, more than {self._max_bytes}"
-            )
+        _check_length(length, name, self.count, self._max_bytes)
         end: int = start + length
         return (start, end) if len(self._buffer) >= end else None
 
 
-def decode_frames(data: bytes, *, max_bytes: int | None = None) -> list[Frame]:
-    """All frames of a whole body.
+class FrameCountError(MalformedError):
+    """There are more frames than are taken."""
+
+
+def decode_frames(
+    data: bytes, *, max_count: int | None = None, max_meta_bytes: int | None = None
+) -> list[Frame]:
+    """All frames of a whole body, as a server takes it from whoever sent it.
+
+    Lengths are checked by their prefixes and frames are counted before any meta is decoded, and metas
+    are decoded inertly (see `codec.decode`): time and memory are in proportion to `data`.
+
+    Args:
+        max_count: how many frames are taken; None takes them all.
+        max_meta_bytes: the longest meta that is taken; None takes what the prefix can say.
 
     Raises:
+        FrameCountError: there are more than `max_count`.
         MalformedError: the body is not a sequence of whole frames.
     """
-    decoder = FrameDecoder(max_bytes=max_bytes)
-    frames = list(decoder.receive_data(data))
-    decoder.receive_eof()
-    return frames
+    extents = _measure(data, max_count, spec.MAX_U32 if max_meta_bytes is None else max_meta_bytes)
+    return [
+        Frame(
+            _decode_meta(data[start:meta_end], number, inert=True), data[meta_end + spec.LENGTH_BYTES : end]
+        )
+        for number, (start, meta_end, end) in enumerate(extents)
+    ]
+
+
+def _measure(data: bytes, max_count: int | None, max_meta_bytes: int) -> list[tuple[int, int, int]]:
+    """Of each frame, where its meta starts, where that ends, and where the frame ends."""
+    extents: list[tuple[int, int, int]] = []
+    at, size = 0, len(data)
+    while at < size:
+        if len(extents) == max_count:
+            raise FrameCountError(f"there are more frames than {max_count}")
+        start = meta_end = at + spec.LENGTH_BYTES
+        if start <= size:
+            (length,) = _UNPACK_U32(data, at)
+            _check_length(length, "meta", len(extents), max_meta_bytes)
+            meta_end += length
+        end = meta_end + spec.LENGTH_BYTES
+        if end <= size:
+            end += _UNPACK_U32(data, meta_end)[0]
+        if end > size:
+            raise MalformedError(_cut_off(len(extents), size - at))
+        extents.append((start, meta_end, end))
+        at = end
+    return extents
+
+
+def _check_length(length: int, name: str, number: int, limit: int) -> None:
+    if length > limit:
+        raise MalformedError(f"{name} of frame {number} claims {length} bytes, more than {limit}")
+
+
+def _cut_off(number: int, left_bytes: int) -> str:
+    return f"the stream ends inside frame {number}: {left_bytes} bytes are left over"
+
+
+def _decode_meta(data: bytes, number: int, *, inert: bool = False) -> dict[str, Any]:
+    try:
+        meta = decode(data, inert=inert)
+    except MalformedError as error:
+        raise MalformedError(f"meta of frame {number}: {error}") from None
+    if not isinstance(meta, dict):
+        raise MalformedError(f"meta of frame {number} is {type(meta).__name__}, not a map")
+    return meta

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from eventclient.errors import InvalidEventError
 
-from .codec import UnencodableError, encode_text
+from .items import UnencodableError, encode_text
 
 ResolveData = Literal["all", "none"]
 

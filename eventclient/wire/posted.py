@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from eventclient.model.entities import read_instant
 from eventclient.model.event_specs import EVENT_SPECS
@@ -41,8 +40,7 @@ _USUAL_KEYS: Final = frozenset(
 _RENAMED_BACK: Final = {wire: name for name, wire in META_RENAMES.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class PostedEvent:
+class PostedEvent(NamedTuple):
     """An event as a server received it.
 
     Attributes:

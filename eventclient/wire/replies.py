@@ -8,29 +8,18 @@ Source: `@workflow/world-vercel` 5.0.0-beta.50 (what its decoders take), `@workf
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from functools import lru_cache
 from typing import Any, Final
 
-from pydantic import BaseModel
-
 from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
-from eventclient.model.event_specs import EVENT_SPECS
-from eventclient.model.ids import slot_event_id
 
 from . import spec
-from .codec import (
-    encode_bytes,
-    encode_instant,
-    encode_map_header,
-    encode_number,
-    encode_text,
-    encode_value,
-)
+from .codec import encode_number, encode_value
 from .frames import encode_frame
+from .items import encode_map_header
 from .rows import LogRow
+from .stored import encode_entity, encode_event, encode_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,148 +78,6 @@ class Refused:
     code: str
     message: str
     retry_after_s: int | None = None
-
-
-_PAYLOADS: Final[Mapping[type[BaseModel], frozenset[str]]] = {
-    Run: frozenset({"input", "output", "error"}),
-    Step: frozenset({"input", "output", "error"}),
-    Hook: frozenset({"metadata"}),
-    Wait: frozenset(),
-    StoredEvent: frozenset(),
-}
-_FIELDS: Final = {
-    model: tuple((name, info.alias or name, name in payloads) for name, info in model.model_fields.items())
-    for model, payloads in _PAYLOADS.items()
-}
-_EVENT_FIELDS: Final = _FIELDS[StoredEvent]
-_KEYS: Final = {key: encode_text(key) for fields in _FIELDS.values() for _, key, _ in fields}
-
-
-def entity_map(entity: Run | Step | Hook | Wait, *, resolve: bool = True) -> dict[str, Any]:
-    """A run, step, hook or wait as it travels; its payloads only when `resolve`."""
-    pairs = {}
-    for name, key, is_payload in _FIELDS[type(entity)]:
-        value = getattr(entity, name)
-        if value is not None and (resolve or not is_payload):
-            pairs[key] = value
-    return pairs
-
-
-def event_map(event: StoredEvent, *, resolve: bool = True) -> dict[str, Any]:
-    """A stored event as it travels; its payload only when `resolve`."""
-    pairs = {key: value for name, key, _ in _EVENT_FIELDS if (value := getattr(event, name)) is not None}
-    if event.event_data is not None and not resolve:
-        pairs["eventData"] = _bare_data(event)
-    return pairs
-
-
-_MAX_CACHED_CHARS: Final = 128
-_SMALL_NUMBERS: Final = tuple(bytes((number,)) for number in range(24))
-_cached_text = lru_cache(maxsize=4096)(encode_text)
-_cached_instant = lru_cache(maxsize=512)(encode_instant)
-
-
-def _encode_text(text: str) -> bytes:
-    # The ids and names of a batch come back in every event and entity of its answer.
-    return _cached_text(text) if len(text) <= _MAX_CACHED_CHARS else encode_text(text)
-
-
-def _encode_number(number: int) -> bytes:
-    return _SMALL_NUMBERS[number] if 0 <= number < 24 else encode_number(number)
-
-
-def _encode_map(pairs: Mapping[str, Any]) -> bytes:
-    parts = [encode_map_header(len(pairs))]
-    for key, value in pairs.items():
-        parts.append(_encode_text(key))
-        parts.append(_BY_TYPE.get(value.__class__, encode_value)(value))
-    return b"".join(parts)
-
-
-_BY_TYPE: Final[Mapping[type, Callable[[Any], bytes]]] = {
-    str: _encode_text,
-    int: _encode_number,
-    bytes: encode_bytes,
-    datetime: _cached_instant,
-    dict: _encode_map,
-}
-"""The types that entities are mostly made of take a straight way, at a fraction of the cost of `encode_value`."""
-
-
-def encode_entity(entity: Run | Step | Hook | Wait, *, resolve: bool = True) -> bytes:
-    """The bytes of `entity_map`."""
-    values = entity.__dict__
-    parts = [b""]
-    for name, key, is_payload in _FIELDS[entity.__class__]:
-        value = values[name]
-        if value is not None and (resolve or not is_payload):
-            parts.append(_KEYS[key])
-            parts.append(_BY_TYPE.get(value.__class__, encode_value)(value))
-    parts[0] = encode_map_header(len(parts) // 2)
-    return b"".join(parts)
-
-
-def encode_event(event: StoredEvent, *, resolve: bool = True) -> bytes:
-    """The bytes of `event_map`."""
-    values = event.__dict__
-    parts = [b""]
-    for name, key, _ in _EVENT_FIELDS:
-        value = values[name]
-        if value is not None:
-            if name == "event_data" and not resolve:
-                value = _bare_data(event)
-            parts.append(_KEYS[key])
-            parts.append(_BY_TYPE.get(value.__class__, encode_value)(value))
-    parts[0] = encode_map_header(len(parts) // 2)
-    return b"".join(parts)
-
-
-def _bare_data(event: StoredEvent) -> dict[str, Any]:
-    """The event data without its payload."""
-    data = event.event_data or {}
-    facts = EVENT_SPECS.get(event.event_type)
-    hidden = facts.payload_field if facts is not None else None
-    return {key: value for key, value in data.items() if key != hidden} if hidden in data else data
-
-
-def encode_event_meta(event: StoredEvent) -> bytes:
-    """The meta of the frame that `event` travels as: everything but its payload."""
-    return encode_event(event, resolve=False)
-
-
-def encode_row_meta(
-    *,
-    event_type: str,
-    run_id: str,
-    slot: int,
-    created_at: datetime,
-    correlation_id: str | None,
-    spec_version: int | None,
-    resume_id: str | None,
-    event_data: dict[str, Any] | None,
-) -> bytes:
-    """The meta of a new row, from parts; `event_data` is without its payload. As `encode_event_meta` of
-    the event that they make, which nobody has to make."""
-    # The order of keys is that of the fields of an event.
-    parts = [
-        _row_head(event_type, run_id),
-        b"geventId\x78\x1f" + slot_event_id(slot).encode(),
-        b"icreatedAt" + _cached_instant(created_at),
-    ]
-    if correlation_id is not None:
-        parts.append(b"mcorrelationId" + _encode_text(correlation_id))
-    if spec_version is not None:
-        parts.append(b"kspecVersion" + _encode_number(spec_version))
-    if resume_id is not None:
-        parts.append(b"hresumeId" + _encode_text(resume_id))
-    if event_data is not None:
-        parts.append(b"ieventData" + _encode_map(event_data))
-    return encode_map_header(len(parts) + 1) + b"".join(parts)
-
-
-@lru_cache(maxsize=256)
-def _row_head(event_type: str, run_id: str) -> bytes:
-    return b"ieventType" + encode_text(event_type) + b"erunId" + encode_text(run_id)
 
 
 def encode_row(row: LogRow, *, resolve: bool = True) -> bytes:
@@ -307,7 +154,7 @@ def _written_pairs(written: Written, resolve: bool) -> list[tuple[str, bytes]]:
 def _encode_pairs(pairs: Sequence[tuple[str, bytes]]) -> bytes:
     parts = [encode_map_header(len(pairs))]
     for key, value in pairs:
-        parts += (_encode_text(key), value)
+        parts += (encode_name(key), value)
     return b"".join(parts)
 
 

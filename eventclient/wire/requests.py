@@ -19,15 +19,9 @@ from eventclient.model.event_specs import EVENT_SPECS
 from eventclient.model.events import Event
 
 from . import spec
-from .codec import (
-    UnencodableError,
-    encode_instant,
-    encode_map_header,
-    encode_number,
-    encode_text,
-    encode_value,
-)
+from .codec import encode_number, encode_value
 from .frames import encode_frame
+from .items import UnencodableError, encode_instant, encode_map_header, encode_text
 from .params import NO_PARAMS, ResolveData, WriteParams
 
 _T = TypeVar("_T")

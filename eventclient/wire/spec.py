@@ -25,7 +25,15 @@ TAG_TEXT_DATE = 0
 TAG_EPOCH_DATE = 1
 TAG_UINT8_ARRAY = 64
 """What cbor-x writes around a JavaScript Uint8Array."""
+TAGS_BIG_INTEGER = (2, 3)
+"""Above and below zero. What cbor-x writes for a BigInt beyond 64 bits."""
+ACTIVE_TAGS = (4, 5, 25, 28, 29, 30, 35, 36, 256)
+"""Tags the protocol has no use for, which make a decoder compute, compile, or repeat what came before:
+fractions, references to texts and values, regular expressions, MIME. A few bytes of them can stand for
+an enormous value. Source: the IANA registry of CBOR tags."""
 
+LEGACY_SPEC_VERSION = 1
+"""Runs of this version, and of none, are from before event sourcing. Source: `@workflow/world`."""
 DEFAULT_SPEC_VERSION = 2
 """What an event without a specVersion is sent as."""
 MIN_SLOT_SPEC_VERSION = 6

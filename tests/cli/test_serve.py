@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="sends signals")
 async def serving(*arguments: str, end: signal.Signals, code: int) -> AsyncIterator[str]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "eventclient", "serve", "--port", "0", *arguments),
+        *("-m", "eventclient", "serve", "--port", "0", "--no-access-log", *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

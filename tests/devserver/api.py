@@ -132,6 +132,31 @@ class Api:
         body = b"".join(frame(mapping, batch=True) for mapping in events)
         return await self.send(f"/runs/{quote(run, safe='')}/events/batch", body)
 
+    async def call(self, method: str, path: str, value: object = None) -> Answer:
+        """A request as the older routes take them: a CBOR body, or none."""
+        headers = {"Accept": "application/cbor"}
+        if value is None:
+            return await self.request(method, f"/api{path}", headers=headers)
+        headers["Content-Type"] = "application/cbor"
+        return await self.request(method, f"/api{path}", data=encode_value(value), headers=headers)
+
+    async def flat(
+        self,
+        event_type: str,
+        c: str | None = None,
+        *,
+        run: str = RUN,
+        data: Mapping[str, Any] | None = None,
+        **fields: Any,
+    ) -> Answer:
+        """A flat post; `fields` are keys of its map beside ``eventType`` and ``specVersion``."""
+        body: Mapped = {"eventType": event_type, "specVersion": 5, **fields}
+        if c is not None:
+            body["correlationId"] = c
+        if data is not None:
+            body["eventData"] = dict(data)
+        return await self.call("POST", f"/v3/runs/{quote(run, safe='')}/events", body)
+
     async def get(self, path: str) -> Answer:
         return await self.request("GET", f"/api/v4{path}")
 

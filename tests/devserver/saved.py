@@ -8,8 +8,8 @@ from eventclient.devserver.state import Changes, Claim, State, Wanted
 from eventclient.devserver.store import Decision, Store
 from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
 from eventclient.model.ids import slot_event_id
-from eventclient.wire.replies import encode_event_meta
 from eventclient.wire.rows import NewRow
+from eventclient.wire.stored import encode_event_meta
 from tests.devserver.api import AT, RUN
 
 OTHER = "wrun_other"

@@ -17,8 +17,9 @@ from eventclient.devserver.app import DevServer
 from eventclient.devserver.stores.sqlite import SqliteStore
 from eventclient.errors import ConfigurationError
 from eventclient.model.ids import encode_ulid
-from eventclient.wire.codec import encode_value, epoch_ms
+from eventclient.wire.codec import encode_value
 from eventclient.wire.frames import encode_frame
+from eventclient.wire.items import epoch_ms
 from tests.devserver.api import AT, RUN, Api, event, frame, raw_frame
 from tests.support.fake_clock import FakeClock
 

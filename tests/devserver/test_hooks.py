@@ -28,6 +28,7 @@ async def test_a_hook_is_created_received_and_disposed_of(api: Api) -> None:
         "specVersion": 7,
         "isWebhook": False,
         "isSystem": True,
+        "resumeContext": {"deploymentId": "dpl", "workflowName": "flow", "runSpecVersion": 7},
     }
     assert value["event"]["eventData"] == {"token": "tok", "isSystem": True}
     for payload in (b"devl1", b"devl1"):

@@ -16,7 +16,8 @@ from eventclient.devserver.store import Decision
 from eventclient.devserver.stores.sqlite import SqliteStore
 from eventclient.model.event_specs import EVENT_SPECS
 from eventclient.wire.posted import PostedEvent
-from eventclient.wire.replies import Refused, Written, entity_map
+from eventclient.wire.replies import Refused, Written
+from eventclient.wire.stored import entity_map
 from tests.support.fake_clock import FakeClock
 
 RECORDINGS: Final = Path(__file__).parent.parent / "recordings"

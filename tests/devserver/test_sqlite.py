@@ -14,7 +14,7 @@ from tests.devserver.saved import EVERYTHING, load, save
 
 
 def test_every_kind_of_store_is_in_the_table() -> None:
-    assert set(STORES) == {"sqlite"}
+    assert set(STORES) == {"sqlite", "postgresql"}
 
 
 async def test_a_file_keeps_what_was_committed(tmp_path: Path) -> None:

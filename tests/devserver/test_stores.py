@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
-from eventclient.devserver.state import Changes, LogQuery, State, Wanted
-from eventclient.devserver.store import Decision, Store
+from eventclient.devserver.state import Changes, Claim, LogQuery, State, Wanted
+from eventclient.devserver.store import Decision, RunQuery, Store
 from eventclient.errors import ConfigurationError
 from eventclient.model.ids import slot_event_id
 from tests.devserver.api import AT, RUN
 from tests.devserver.conftest import MakeStore
 from tests.devserver.saved import EVERYTHING, OTHER, hook, load, row, run, save, step, wait
-
-
-@pytest.fixture
-async def store(make_store: MakeStore) -> AsyncIterator[Store]:
-    store = make_store()
-    await store.open()
-    yield store
-    await store.aclose()
 
 
 async def test_what_is_not_there_is_absent(store: Store) -> None:
@@ -225,3 +217,152 @@ async def test_a_closed_store_says_so(make_store: MakeStore) -> None:
             await load(store)
         await store.open()
         await store.aclose()
+
+
+async def test_a_purge_takes_the_payloads_of_the_run_and_nothing_else(store: Store) -> None:
+    await save(store, EVERYTHING)
+    theirs = step("s", runId=OTHER, output=b"theirs")
+    other_row = row(1, "run_created", runId=OTHER, eventData={"input": b"theirs"})
+    await save(store, Changes(run=run(OTHER), last_slot=1, steps={"s": theirs}, events=(other_row,)))
+    ended = run(status="completed", completedAt=AT, output=b"out")
+    last = row(4, "run_completed", eventData={"output": b"out"})
+    done = step(status="completed", completedAt=AT, output=b"result")
+    await save(
+        store, Changes(run=ended, last_slot=4, purge=True, steps={"s2": done, "s": done}, events=(last,))
+    )
+    rows = await store.read_log(LogQuery(run_id=RUN))
+    assert rows is not None
+    assert [(row.slot, row.payload) for row in rows] == [(slot, b"") for slot in (1, 2, 3, 4)]
+    state = await load(store, steps=["s", "s2"], hooks="h", claims=["key"])
+    assert state.run is not None
+    assert (state.run.input, state.run.output, state.run.status) == (None, None, "completed")
+    assert [(step.input, step.output) for step in state.steps.values()] == [(None, None)] * 2
+    assert {step.status for step in state.steps.values()} == {"completed"}
+    assert state.claims == EVERYTHING.claims
+    untouched = await load(store, OTHER, steps="s")
+    assert (untouched.run, untouched.steps) == (run(OTHER), {"s": theirs})
+    other_rows = await store.read_log(LogQuery(run_id=OTHER))
+    assert other_rows is not None
+    assert [row.payload for row in other_rows] == [b"theirs"]
+
+
+async def test_changes_that_wait_together_see_what_each_of_them_did(store: Store) -> None:
+    """One after the other: plain changes, the end of the run, its purge, hooks that come and go."""
+    ended = run(status="completed", completedAt=AT)
+    kept = hook("kept", token="kept", tokenRetentionUntil=AT + timedelta(hours=1))
+    until_then = [
+        Changes(run=run(status="pending"), last_slot=1, steps={"a": step("a")}, events=(row(1),)),
+        Changes(run=run(), last_slot=2, waits={"w": wait()}, claims={"k": Claim(2, "d")}, events=(row(2),)),
+        Changes(run=run(), last_slot=2, hooks={"h": hook(), "kept": kept}),
+        Changes(run=run(), last_slot=3, steps={"a": step("a", status="running")}, events=(row(3),)),
+        Changes(run=run(), last_slot=3, gone_hooks=((RUN, "h"),), hooks={"h2": hook("h2")}),
+        Changes(run=ended, last_slot=4, ended_at=AT, events=(row(4),)),
+        Changes(run=ended, last_slot=4, purge=True),
+        Changes(run=ended, last_slot=5, steps={"b": step("b")}, events=(row(5),)),
+    ]
+    names: dict[str, Any] = {
+        "steps": "ab",
+        "waits": "w",
+        "hooks": ["h", "h2", "kept"],
+        "tokens": ["t", "kept"],
+        "claims": "k",
+    }
+    wanted = Wanted(run_id=RUN, **{kind: frozenset(each) for kind, each in names.items()})
+    states = await asyncio.gather(
+        *(store.change(wanted, partial(after, changes)) for changes in until_then),
+        store.change(wanted, Decision),
+    )
+    assert states[0] == State()
+    assert [state.last_slot for state in states] == [0, 1, 2, 2, 3, 3, 4, 4, 5]
+    names_of_hooks = [" ".join(sorted(state.hooks)) for state in states[3:]]
+    assert names_of_hooks == ["h kept", "h kept", "h2 kept", "kept", "kept", "kept"]
+    assert [holder_of(state, "t") for state in states[3:]] == ["h", "h", "h2", None, None, None]
+    assert [holder_of(state, "kept") for state in states[2:]] == [None] + ["kept"] * 6
+    assert [sorted(state.waits) for state in states] == [[]] * 2 + [["w"]] * 4 + [[]] * 3
+    assert [state.steps["a"].status for state in states[1:]] == ["pending"] * 3 + ["running"] * 5
+    assert [state.steps["a"].input for state in states[1:]] == [b"in"] * 6 + [None] * 2
+    assert [state.claims for state in states[1:]] == [{}] + [{"k": Claim(2, "d")}] * 7
+    last = states[-1]
+    purged = states[-2].run
+    assert purged is not None
+    assert (purged.status, purged.input) == ("completed", None)
+    assert (last.steps["b"], last.run) == (step("b"), ended)
+    # What they saw of each other is what the store holds.
+    assert await load(store, **names) == last
+    assert last.holders["kept"].run == last.run
+
+
+def after(changes: Changes, state: State) -> Decision[State]:
+    return Decision(state, changes)
+
+
+def holder_of(state: State, token: str) -> str | None:
+    return state.holders[token].hook.hook_id if token in state.holders else None
+
+
+async def test_each_sees_what_it_wants_alone(store: Store) -> None:
+    await save(store, EVERYTHING)
+    several: list[dict[str, Any]] = [
+        {"steps": "s"},
+        {"waits": "w"},
+        {"hooks": "h"},
+        {"tokens": "t"},
+        {"claims": ["key"]},
+        {},
+    ]
+    for names, state in zip(
+        several, await asyncio.gather(*(load(store, **names) for names in several)), strict=True
+    ):
+        seen = {kind for kind in ("steps", "waits", "hooks", "holders", "claims") if getattr(state, kind)}
+        assert seen == {"holders" if kind == "tokens" else kind for kind in names}
+
+
+async def test_a_holder_is_shown_with_its_run_as_it_is_now(store: Store) -> None:
+    await save(store, Changes(run=run(), last_slot=0, hooks={"h": hook()}))
+    wanted = Wanted(run_id=RUN, tokens=frozenset("t"))
+    pending = Changes(run=run(status="pending"), last_slot=0, steps={"s": step()})
+    _, state = await asyncio.gather(
+        store.change(wanted, partial(after, pending)), store.change(wanted, Decision)
+    )
+    assert state.holders["t"].run == run(status="pending")
+
+
+ODD_NAMES = [
+    "",
+    "nul\0",
+    "\x01",
+    "#1",
+    "\u00e9\U0001f600",
+    "x" * 5000,
+    "x" * 5001,
+    "%_'\"\\",
+    "a b",
+    "A",
+    "a",
+]
+
+
+async def test_any_name_is_a_name(store: Store) -> None:
+    for number, name in enumerate(ODD_NAMES):
+        changes = Changes(
+            run=run(name, workflowName=name),
+            last_slot=1,
+            steps={name: step(name, runId=name)},
+            waits={name: wait(name)},
+            hooks={name: hook(name, name, token=name)},
+            claims={name: Claim(number, name)},
+            events=(row(1, runId=name, correlationId=name),),
+        )
+        await save(store, changes)
+    for number, name in enumerate(ODD_NAMES):
+        names = [name]
+        state = await load(store, name, steps=names, waits=names, hooks=names, tokens=names, claims=names)
+        found = (state.steps, state.waits, state.hooks, state.holders, state.claims)
+        assert [set(each) for each in found] == [{name}] * 5
+        assert state.claims[name] == Claim(number, name)
+        assert state.run == run(name, workflowName=name)
+        rows = await store.read_log(LogQuery(run_id=name, correlation_id=name))
+        assert rows is not None
+        assert [row.event().correlation_id for row in rows] == [name]
+        (listed,) = await store.read_runs(RunQuery(workflow_name=name, limit=9))
+        assert listed.entity.run_id == name

@@ -12,7 +12,8 @@ from typing import Any, Final
 import cbor2
 import pytest
 
-from eventclient.wire.codec import MalformedError, UnencodableError, decode, encode_instant, encode_value
+from eventclient.wire.codec import MalformedError, decode, encode_value
+from eventclient.wire.items import UnencodableError, encode_instant
 from tests.support import vectors
 from tests.support.cbor_table import (
     EXPRESSION_NAMES,

@@ -6,24 +6,16 @@ import contextlib
 import enum
 import math
 import uuid
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventclient.wire.codec import (
-    MalformedError,
-    UnencodableError,
-    decode,
-    encode_instant,
-    encode_map_header,
-    encode_number,
-    encode_text,
-    encode_value,
-    epoch_ms,
-)
+from eventclient.wire import codec
+from eventclient.wire.codec import MalformedError, decode, encode_number, encode_value
+from eventclient.wire.items import UnencodableError
 
 
 class Shade(str, enum.Enum):  # noqa: UP042 - its text is not its value, which is the point
@@ -163,22 +155,6 @@ def test_sixty_levels_are_carried() -> None:
     assert decode(encode_value(nested(60))) == nested(60)
 
 
-@given(st.text())
-def test_text_alone_is_encoded_as_within_a_value(text: str) -> None:
-    try:
-        expected = encode_value(text)
-    except UnencodableError:
-        with pytest.raises(UnencodableError):
-            encode_text(text)
-    else:
-        assert encode_text(text) == expected
-
-
-@pytest.mark.parametrize("size", [0, 23, 24, 255, 256, 65535, 65536])
-def test_text_of_any_length(size: int) -> None:
-    assert encode_text("x" * size) == encode_value("x" * size)
-
-
 @given(st.integers() | st.floats())
 def test_a_number_alone_is_encoded_as_within_a_value(number: float) -> None:
     try:
@@ -190,30 +166,6 @@ def test_a_number_alone_is_encoded_as_within_a_value(number: float) -> None:
         decoded = decode(encode_number(number))
         assert same(decoded, decode(expected))
         assert decoded == number or math.isnan(number)
-
-
-@pytest.mark.parametrize("count", [0, 1, 23, 24, 255, 256, 1000])
-def test_map_headers(count: int) -> None:
-    body = b"".join(encode_text(f"{number:04}") + b"\x01" for number in range(count))
-    assert decode(encode_map_header(count) + body) == {f"{number:04}": 1 for number in range(count)}
-
-
-@given(st.datetimes(timezones=st.timezones() | st.just(UTC)))
-def test_instants_are_cut_to_the_millisecond_towards_the_past(instant: datetime) -> None:
-    ms = epoch_ms(instant)
-    exact = (instant - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-    assert ms == exact // 1000
-    assert encode_instant(instant) == encode_value(instant)
-
-
-@given(st.datetimes(datetime(2242, 1, 1), datetime(9999, 12, 31), timezones=st.just(UTC)))
-def test_far_instants_keep_their_millisecond_within_a_float_s_reach(instant: datetime) -> None:
-    assert abs(decode(encode_instant(instant)) - instant) <= timedelta(milliseconds=1.1)
-
-
-def test_the_zone_of_an_instant_does_not_matter() -> None:
-    then = datetime(2026, 3, 4, 5, 6, 7, 89_999, tzinfo=UTC)
-    assert encode_instant(then) == encode_instant(then.astimezone(timezone(timedelta(hours=9))))
 
 
 # -- decode ------------------------------------------------------------------------------------
@@ -283,3 +235,22 @@ def test_an_error_repeats_nothing_of_the_bytes() -> None:
     with pytest.raises(MalformedError) as refused:
         decode(b"\x78\xffdo-not-show-me")
     assert "do-not-show-me" not in str(refused.value)
+
+
+def test_a_small_item_must_be_all_there_is() -> None:
+    whole = encode_value({"a": [1, {"b": "c"}]})
+    for extra in (b"\x00", b"\x60", whole, b"\xff"):
+        with pytest.raises(MalformedError):
+            decode(whole + extra)
+    for end in range(len(whole)):
+        with pytest.raises(MalformedError):
+            decode(whole[:end])
+    assert decode(codec._ENCODED_MARK) == codec._MARK
+
+
+@pytest.mark.parametrize("size", [codec._MAX_SMALL_BYTES - 8, codec._MAX_SMALL_BYTES, 70_000])
+def test_small_and_large_items_are_read_alike(size: int) -> None:
+    value = {"text": "x" * size, "undefined": None, "list": [1, b"y"]}
+    assert decode(encode_value(value)) == value
+    with pytest.raises(MalformedError, match="1 bytes follow"):
+        decode(encode_value(value) + b"\x00")

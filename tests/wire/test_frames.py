@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventclient.wire.codec import MalformedError, encode_value
-from eventclient.wire.frames import Frame, FrameDecoder, decode_frames, encode_frame
+from eventclient.wire.frames import Frame, FrameCountError, FrameDecoder, decode_frames, encode_frame
 
 METAS = st.dictionaries(
     st.text(st.characters(max_codepoint=0x7F), max_size=5), st.integers(0, 99), max_size=3
@@ -73,7 +73,7 @@ def test_a_reader_may_stop_between_frames_and_go_on(frames: list[Frame], taken: 
 @given(st.binary(max_size=60))
 def test_decoding_raises_nothing_but_malformed(data: bytes) -> None:
     try:
-        frames = decode_frames(data, max_bytes=1000)
+        frames = decode_frames(data, max_meta_bytes=1000)
     except MalformedError:
         return
     assert decode_frames(encoded(frames)) == frames or frames
@@ -96,7 +96,59 @@ def test_a_length_over_the_limit_is_refused_before_the_bytes_come() -> None:
 
 def test_a_limit_takes_what_just_fits() -> None:
     frame = Frame({}, b"x" * 10)
-    assert decode_frames(encoded([frame]), max_bytes=10) == [frame]
+    assert list(FrameDecoder(max_bytes=10).receive_data(encoded([frame]))) == [frame]
+
+
+@given(FRAMES, st.data())
+def test_a_whole_body_and_a_stream_are_read_alike(frames: list[Frame], draw: st.DataObject) -> None:
+    data = encoded(frames)
+    data = data[: draw.draw(st.integers(0, len(data)))] + draw.draw(st.binary(max_size=3))
+    decoder, streamed = FrameDecoder(), list[Frame]()
+    try:
+        streamed += decoder.receive_data(data)
+        decoder.receive_eof()
+    except MalformedError:
+        with pytest.raises(MalformedError):
+            decode_frames(data)
+    else:
+        assert decode_frames(data) == streamed
+
+
+def test_frames_are_counted_and_measured_before_any_is_decoded() -> None:
+    broken, fine = encode_frame(b"\xff", b""), encode_frame(b"\xa0", b"x")
+    with pytest.raises(FrameCountError, match="more frames than 2"):
+        decode_frames(broken * 3, max_count=2)
+    with pytest.raises(FrameCountError):
+        decode_frames(fine + b"\0", max_count=1)
+    assert len(decode_frames(fine * 2, max_count=2)) == 2
+    with pytest.raises(MalformedError, match="meta of frame 1 claims 2 bytes, more than 1"):
+        decode_frames(broken + encode_frame(b"\xa0\xa0", b""), max_meta_bytes=1)
+    with pytest.raises(MalformedError, match="meta of frame 0 claims 4294967295 bytes, more than 5"):
+        decode_frames(b"\xff\xff\xff\xff", max_meta_bytes=5)
+
+
+def test_what_stands_for_an_enormous_value_stays_small() -> None:
+    # Sixty shared lists, each twice in the next one: 2**60 items when written out.
+    doubling = b"".join(b"\xd8\x1c\x82" for _ in range(60)) + b"\x80"
+    doubling += b"".join(b"\xd8\x1d" + _uint(59 - level) for level in range(60))
+    (frame,) = decode_frames(encode_frame(b"\xa1ax" + doubling, b""))
+    assert len(repr(frame.meta)) < 20 * len(doubling)
+    texts = b"\xd9\x01\x00\x99\x10\x01\x79\x10\x00" + b"t" * 0x1000 + b"\xd8\x19\x00" * 0x1000
+    (frame,) = decode_frames(encode_frame(b"\xa1ax" + texts, b""))
+    assert len(repr(frame.meta)) < 20 * len(texts)
+
+
+def test_keys_cannot_be_made_to_collide() -> None:
+    # All of them have the hash 0, as integers; as what they are here, each has its own.
+    numbers = [(number << 61) - number for number in range(16, 66)]
+    keys = [b"\xc2\x49" + number.to_bytes(9, "big") for number in numbers]
+    (frame,) = decode_frames(encode_frame(b"\xb8\x32" + b"\x00".join(keys) + b"\x00", b""))
+    assert len({hash(key) for key in frame.meta}) == 50
+    assert {hash(number) for number in numbers} == {0}
+
+
+def _uint(value: int) -> bytes:
+    return bytes((value,)) if value < 24 else bytes((0x18, value))
 
 
 def test_the_meta_of_a_frame_under_way_is_known_once_the_length_of_its_body_is() -> None:

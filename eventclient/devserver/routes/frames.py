@@ -10,10 +10,9 @@ from aiohttp import web
 from eventclient.devserver.account import account_of
 from eventclient.devserver.engine import Engine
 from eventclient.devserver.requests import (
-    MAX_BATCH_BODY_BYTES,
     RefusalError,
+    read_batch,
     read_event,
-    read_events,
     read_limit,
     read_log_query,
     read_query_id,
@@ -64,7 +63,7 @@ class FrameRoutes:
         run_id = read_segment(request, "runId")
         account = account_of(request)
         account.run_id = run_id
-        batch = await read_events(request, max_bytes=MAX_BATCH_BODY_BYTES)
+        batch = await read_batch(request)
         results = await self._engine.create_batch(run_id, batch)
         if isinstance(results, Refused):
             return refused_response(results)

@@ -10,8 +10,30 @@ from types import MappingProxyType
 from typing import Final
 
 from eventclient.devserver.store import Store
+from eventclient.errors import ConfigurationError
 
 from .sqlite import SqliteStore
 
-STORES: Final[Mapping[str, Callable[[str], Store]]] = MappingProxyType({"sqlite": SqliteStore})
-"""Kind of store -> what opens one at a place. For ``sqlite`` the place is a file, or ``:memory:``."""
+
+def _postgres_store(dsn: str) -> Store:
+    """A `PostgresStore`.
+
+    Raises:
+        ConfigurationError: its driver is not installed.
+    """
+    try:
+        from .postgres import PostgresStore
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        raise ConfigurationError(
+            "PostgreSQL needs the extra 'postgres': pip install 'eventclient[postgres]'"
+        ) from error
+    return PostgresStore(dsn)
+
+
+STORES: Final[Mapping[str, Callable[[str], Store]]] = MappingProxyType(
+    {"sqlite": SqliteStore, "postgresql": _postgres_store}
+)
+"""Kind of store -> what makes one for a place. For ``sqlite`` the place is a file, or ``:memory:``; for
+``postgresql`` it is a DSN."""

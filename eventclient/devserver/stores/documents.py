@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TypeVar
 
 from eventclient.model.entities import Hook, Run, Step, Wait
-from eventclient.wire.codec import decode, epoch_ms
-from eventclient.wire.replies import encode_entity
+from eventclient.wire.codec import decode
+from eventclient.wire.items import epoch_ms
 from eventclient.wire.rows import NewRow
+from eventclient.wire.stored import encode_entity
 
 E = TypeVar("E", Run, Step, Hook, Wait)
 

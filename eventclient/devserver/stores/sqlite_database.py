@@ -18,7 +18,7 @@ from eventclient.devserver.store import (
 )
 from eventclient.errors import ConfigurationError
 from eventclient.model.entities import Hook, Run, Step, Wait
-from eventclient.wire.codec import epoch_ms
+from eventclient.wire.items import epoch_ms
 
 from .documents import E, encode_document, event_row, hook_row, read_document, without_payloads
 
@@ -240,6 +240,11 @@ class Database:
         self._connection.execute("UPDATE events SET payload = x'' WHERE run_id = ?", (run_id,))
         self._strip(Run, "runs", run_id)
         self._strip(Step, "steps", run_id)
+        self._strip(Hook, "hooks", run_id)
+        self._connection.execute(
+            "DELETE FROM chunks WHERE stream IN (SELECT position FROM streams WHERE run_id = ?)", (run_id,)
+        )
+        self._connection.execute("UPDATE streams SET chunk_count = 0, closed = 1 WHERE run_id = ?", (run_id,))
 
     def _strip(self, model: type[E], table: str, run_id: str) -> None:
         rows = self._connection.execute(f"SELECT doc, position FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608 - our names

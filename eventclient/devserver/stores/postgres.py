@@ -1,0 +1,275 @@
+"""State in a PostgreSQL database, which any number of server processes share.
+
+Changes of one run that wait at the same time share a transaction: one load, one save, one commit. Changes of
+different runs go side by side, each on a connection of its own. Connect directly, or through a pooler that
+keeps sessions: statements are prepared.
+
+A list may come to show a run, hook or stream at a position before one that it has shown, when both were being
+made at the same time. The log of a run never does: its changes come one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import asyncpg  # type: ignore[import-untyped]
+
+from eventclient.devserver.state import LogQuery, LogRow, State, Wanted
+from eventclient.devserver.store import (
+    Decision,
+    HookQuery,
+    Listed,
+    RunQuery,
+    StepQuery,
+    StreamPart,
+    StreamQuery,
+    T,
+)
+from eventclient.errors import ConfigurationError
+from eventclient.model.entities import Hook, Run, Step
+
+from . import postgres_reads as reads
+from .groups import GroupCommit, Job
+from .overlay import Overlay, all_wanted, is_plain
+from .postgres_failures import DRIVER_ERRORS, CommitLostError, Meaning, meaning_of
+from .postgres_keys import place_of
+from .postgres_schema import SCHEMA, make_tables
+from .postgres_session import Connection, Session
+
+R = TypeVar("R")
+
+DSN_FORM: Final = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+POOL_SIZE: Final = 8
+MAX_ATTEMPTS: Final = 5
+"""How often a transaction is begun before a failure that is nobody's fault is told."""
+CONNECT_TIMEOUT_S: Final = 10.0
+COMMAND_TIMEOUT_S: Final = 60.0
+IDLE_GROUPS: Final = 64
+"""How many runs may be remembered that nobody changes any more."""
+_SETTINGS: Final = {
+    "application_name": "eventclient",
+    "search_path": SCHEMA,
+    "synchronous_commit": "on",
+    # How long another process may hold a run, and how long a process that stands still may hold one.
+    "lock_timeout": "10s",
+    "idle_in_transaction_session_timeout": "30s",
+    # Plans are kept, and those made while the tables were empty must do when they are full.
+    "enable_seqscan": "off",
+}
+
+
+class PostgresStore:
+    """A `Store` in PostgreSQL.
+
+    Args:
+        dsn: as `DSN_FORM`; the database must exist, its tables are made when they are missing.
+        pool_size: most connections at a time, at least 1: runs that can be changed side by side.
+    """
+
+    def __init__(self, dsn: str, *, pool_size: int = POOL_SIZE) -> None:
+        self._dsn = dsn
+        self._pool_size = pool_size
+        self._pool: Any = None
+        self._groups: dict[str, GroupCommit] = {}
+        self._sweep_at = IDLE_GROUPS
+
+    async def open(self) -> None:
+        """Connect, and make the tables where they are missing.
+
+        Raises:
+            ConfigurationError: the database cannot be reached or used; never says a password.
+        """
+        try:
+            pool = await asyncpg.create_pool(
+                self._dsn,
+                min_size=1,
+                max_size=self._pool_size,
+                reset=_keep,
+                timeout=CONNECT_TIMEOUT_S,
+                command_timeout=COMMAND_TIMEOUT_S,
+                server_settings=_SETTINGS,
+            )
+        except ValueError:
+            # What the driver says about a malformed DSN may quote any part of it.
+            raise ConfigurationError(
+                f"cannot use PostgreSQL: no DSN like {DSN_FORM}, special characters of the password quoted"
+            ) from None
+        except DRIVER_ERRORS as error:
+            raise ConfigurationError(self._cannot_use(error)) from error
+        try:
+            async with pool.acquire() as connection:
+                await make_tables(connection)
+        except (ConfigurationError, *DRIVER_ERRORS) as error:
+            await pool.close()
+            raise ConfigurationError(self._cannot_use(error)) from error
+        self._pool = pool
+
+    def _cannot_use(self, error: Exception) -> str:
+        return f"cannot use {place_of(self._dsn)}: {str(error) or type(error).__name__}"
+
+    async def aclose(self) -> None:
+        """Finish what is under way, then disconnect."""
+        for group in list(self._groups.values()):
+            await group.aclose()
+        self._groups.clear()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    async def change(self, wanted: Wanted, decide: Callable[[State], Decision[T]]) -> T:
+        """See `Store.change`.
+
+        Raises:
+            CommitLostError: the connection broke during the commit; the change may have been made.
+        """
+        self._open_pool()
+        group = self._groups.get(wanted.run_id)
+        if group is None:
+            self._drop_idle_groups()
+            group = self._groups[wanted.run_id] = GroupCommit(self._commit)
+        return await group.change(wanted, decide)
+
+    def _drop_idle_groups(self) -> None:
+        if len(self._groups) >= self._sweep_at:
+            self._groups = {run_id: group for run_id, group in self._groups.items() if not group.idle}
+            self._sweep_at = 2 * len(self._groups) + IDLE_GROUPS
+
+    async def read_log(self, query: LogQuery) -> list[LogRow] | None:
+        """Rows of a run's log; None when there is no such run."""
+        return await self._read(lambda connection: reads.read_log(connection, query))
+
+    async def read_runs(self, query: RunQuery) -> list[Listed[Run]]:
+        """Runs in the order asked for."""
+        return await self._read(lambda connection: reads.read_runs(connection, query))
+
+    async def read_steps(self, query: StepQuery) -> list[Listed[Step]]:
+        """Steps of a run in the order asked for."""
+        return await self._read(lambda connection: reads.read_steps(connection, query))
+
+    async def read_hooks(self, query: HookQuery) -> list[Listed[Hook]]:
+        """Hooks that are there, in the order asked for."""
+        return await self._read(lambda connection: reads.read_hooks(connection, query))
+
+    async def write_stream(self, run_id: str, name: str, chunks: Sequence[bytes], *, close: bool) -> bool:
+        """See `Store.write_stream`. What a lost connection left undone or done is not tried again."""
+        async with self._open_pool().acquire() as connection:
+            return await reads.write_stream(connection, run_id, name, chunks, close=close)
+
+    async def read_stream(self, query: StreamQuery) -> StreamPart:
+        """Chunks of a stream; one nobody wrote to is open and has none."""
+        return await self._read(lambda connection: reads.read_stream(connection, query))
+
+    async def list_streams(self, run_id: str) -> list[str]:
+        """Names of the run's streams, in the order in which they came to be."""
+        return await self._read(lambda connection: reads.list_streams(connection, run_id))
+
+    def _open_pool(self) -> Any:
+        if self._pool is None:
+            raise ConfigurationError("the store is not open")
+        return self._pool
+
+    async def _read(self, read: Callable[[Connection], Awaitable[R]]) -> R:
+        async def attempt() -> R:
+            async with self._open_pool().acquire() as connection:
+                return await read(connection)
+
+        return await _try(attempt)
+
+    async def _commit(self, jobs: Sequence[Job]) -> None:
+        """Commit what the jobs decide, or tell each what went wrong when none of them can be to blame.
+
+        Raises:
+            Exception: nothing was committed, and one of them may be to blame.
+        """
+
+        async def attempt() -> None:
+            async with self._open_pool().acquire() as connection:
+                await _transact(Session(connection), jobs)
+
+        try:
+            await _try(attempt)
+        except CommitLostError as error:
+            _fail(jobs, error)
+        except Exception as error:
+            if meaning_of(error, committing=False) is Meaning.BLAME:
+                raise
+            _fail(jobs, error)
+
+
+async def _keep(_: object) -> None:
+    """Nothing that a session is used for outlives its transaction."""
+
+
+async def _try(attempt: Callable[[], Awaitable[R]]) -> R:
+    """The result of `attempt`, which is made again while what failed was surely not committed and nobody's
+    fault; at most `MAX_ATTEMPTS` times."""
+    for _ in range(MAX_ATTEMPTS - 1):
+        try:
+            return await attempt()
+        except DRIVER_ERRORS as error:
+            if meaning_of(error, committing=False) is not Meaning.AGAIN:
+                raise
+    return await attempt()
+
+
+def _fail(jobs: Sequence[Job], error: Exception) -> None:
+    for job in jobs:
+        job.error = error
+
+
+async def _transact(session: Session, jobs: Sequence[Job]) -> None:
+    """One transaction for all jobs; a cancelled or failed one leaves nothing behind."""
+    wanted = all_wanted(job.wanted for job in jobs)
+    try:
+        await session.begin(wanted)
+        saved = await _decide(session, wanted, jobs)
+    except BaseException:
+        await _roll_back(session)
+        raise
+    if not saved:
+        await session.rollback()
+        return
+    try:
+        await session.commit()
+    except DRIVER_ERRORS as error:
+        if meaning_of(error, committing=True) is Meaning.UNKNOWN:
+            raise CommitLostError("the connection was lost while the commit was under way") from error
+        raise
+
+
+async def _decide(session: Session, wanted: Wanted, jobs: Sequence[Job]) -> bool:
+    """Let the jobs decide one after the other and save what they did; False when there was nothing to."""
+    saved = False
+    overlay: Overlay | None = None
+    for job in jobs:
+        if overlay is None:
+            overlay = Overlay(wanted.run_id, await session.load(wanted))
+        decision = job.look_at(overlay.view(job.wanted))
+        if decision is None or decision.changes is None:
+            continue
+        saved = True
+        if is_plain(decision.changes):
+            overlay.add(decision.changes)
+            continue
+        await _save(session, overlay)
+        await session.save(decision.changes)
+        overlay = None
+    if overlay is not None:
+        await _save(session, overlay)
+    return saved
+
+
+async def _save(session: Session, overlay: Overlay) -> None:
+    changes = overlay.take()
+    if changes is not None:
+        await session.save(changes)
+
+
+async def _roll_back(session: Session) -> None:
+    try:
+        await asyncio.shield(session.rollback())
+    except DRIVER_ERRORS:
+        # A connection that cannot even roll back is thrown away by the pool; the database rolls back.
+        return

@@ -1,0 +1,52 @@
+"""What a failed exchange with PostgreSQL means for the changes that were under way."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum, auto
+from typing import Final
+
+import asyncpg  # type: ignore[import-untyped]
+
+_ROLLED_BACK: Final = "ERROR"
+"""Severity of an error that undid the transaction and left the session alive; above it are FATAL and PANIC.
+Source: PostgreSQL 15 manual, sections 20.8.2 and 55.8 (field ``V``)."""
+_TRANSACTION_ROLLBACK: Final = "40"
+_LOCK_NOT_AVAILABLE: Final = "55P03"
+_UNREACHABLE: Final = (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncio.TimeoutError)
+
+DRIVER_ERRORS: Final = (asyncpg.PostgresError, *_UNREACHABLE)
+"""All that the driver raises when something is wrong with the database or the way to it."""
+
+
+class CommitLostError(Exception):
+    """The connection broke while the commit was under way: it happened or it did not, and nobody knows."""
+
+
+class Meaning(Enum):
+    """What to do about a failure."""
+
+    AGAIN = auto()
+    """Surely nothing was committed, and nobody's change is to blame: try again."""
+    HOPELESS = auto()
+    """Surely nothing was committed, and another attempt would meet the same: fail all."""
+    BLAME = auto()
+    """Surely nothing was committed, and a change may be to blame: find out which."""
+    UNKNOWN = auto()
+    """It may be committed."""
+
+
+def meaning_of(error: BaseException, *, committing: bool) -> Meaning:
+    """What `error` means; `committing` says that the commit had been sent.
+
+    Source: PostgreSQL 15 manual, appendix A (class 40: transaction rollback).
+    """
+    if isinstance(error, asyncpg.PostgresError) and error.severity_en == _ROLLED_BACK:
+        if error.sqlstate.startswith(_TRANSACTION_ROLLBACK):
+            return Meaning.AGAIN
+        return Meaning.HOPELESS if error.sqlstate == _LOCK_NOT_AVAILABLE else Meaning.BLAME
+    if committing:
+        return Meaning.UNKNOWN
+    # A value that cannot be encoded is a ValueError, whatever else it is to the driver.
+    lost = isinstance(error, DRIVER_ERRORS) and not isinstance(error, ValueError)
+    return Meaning.AGAIN if lost else Meaning.BLAME

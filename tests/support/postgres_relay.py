@@ -1,0 +1,97 @@
+"""A relay in front of a PostgreSQL cluster that loses what it is told to lose."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+from urllib.parse import quote
+
+_COMMIT: Final = b"COMMIT\0"
+"""The end of the statement, and of the tag that the server answers it with."""
+
+
+class Relay:
+    """Listens in `folder` and passes everything on to `target`, a cluster's socket."""
+
+    def __init__(self, folder: Path, target: Path) -> None:
+        self._folder = folder
+        self._target = target
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._lose_commit = False
+        self._lose_answer = False
+        self._arrives = True
+
+    def dsn(self, dsn: str) -> str:
+        """`dsn`, by way of this relay."""
+        return f"{dsn.partition('?')[0]}?host={quote(str(self._folder), safe='')}"
+
+    def cut_commit(self, *, arrives: bool) -> None:
+        """Break the connection of the next commit: before it arrives, or when it is answered."""
+        self._lose_commit, self._arrives = True, arrives
+
+    def cut_answer(self) -> None:
+        """Break the connection on which the server answers next."""
+        self._lose_answer = True
+
+    async def __aenter__(self) -> Self:
+        path = self._folder / self._target.name
+        self._server = await asyncio.start_unix_server(self._serve, path)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+        for writer in list(self._writers):
+            writer.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server_reader, server_writer = await asyncio.open_unix_connection(self._target)
+        both = {writer, server_writer}
+        self._writers |= both
+        committing = asyncio.Event()
+        try:
+            await asyncio.gather(
+                self._ask(reader, server_writer, committing), self._answer(server_reader, writer, committing)
+            )
+        except (_CutError, OSError):
+            pass
+        finally:
+            self._writers -= both
+            for each in both:
+                each.close()
+
+    async def _ask(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, committing: asyncio.Event
+    ) -> None:
+        while data := await reader.read(65536):
+            if self._lose_commit and _COMMIT in data:
+                self._lose_commit = False
+                if not self._arrives:
+                    raise _CutError
+                committing.set()
+            writer.write(data)
+            await writer.drain()
+        raise _CutError
+
+    async def _answer(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, committing: asyncio.Event
+    ) -> None:
+        while data := await reader.read(65536):
+            if committing.is_set() and _COMMIT in data:
+                raise _CutError
+            if self._lose_answer:
+                self._lose_answer = False
+                raise _CutError
+            writer.write(data)
+            await writer.drain()
+        raise _CutError
+
+
+class _CutError(Exception):
+    """The connection is to be broken."""

@@ -1,0 +1,19 @@
+"""What a test needs of the machine it runs on, and what happens where that is missing."""
+
+from __future__ import annotations
+
+import os
+from typing import Final, NoReturn
+
+import pytest
+
+REQUIRE: Final = "EVENTCLIENT_REQUIRE"
+"""Environment variable: what may not be missing, comma separated."""
+
+
+def missing(what: str, reason: str) -> NoReturn:
+    """Skip the test, visibly; fail it where `what` is required."""
+    required = {name.strip() for name in os.environ.get(REQUIRE, "").split(",")}
+    if what in required:
+        pytest.fail(f"{reason}, and {REQUIRE} names {what}", pytrace=False)
+    pytest.skip(reason)
