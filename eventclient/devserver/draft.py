@@ -26,6 +26,7 @@ class Draft:
         self.run_id = run_id
         self.now = now
         self.run = state.run
+        self.run_state = run_state(state.run)
         self.last_slot = state.last_slot
         self.steps = dict(state.steps)
         self.waits = dict(state.waits)
@@ -39,10 +40,6 @@ class Draft:
         self._new_claims: dict[str, Claim] = {}
         self._gone_hooks: list[tuple[str, str]] = []
         self._ended_at: datetime | None = None
-
-    @property
-    def run_state(self) -> RunState:
-        return run_state(self.run)
 
     def key_state(self, candidate: Candidate) -> KeyState:
         """Whether the key of `candidate` has been used, and by an event that says the same."""
@@ -96,6 +93,7 @@ class Draft:
 
     def put_run(self, run: Run) -> Run:
         self.run = run
+        self.run_state = run_state(run)
         return run
 
     def end_run(self, run: Run) -> Run:

@@ -26,7 +26,7 @@ from .responses import refused_response
 
 CODE_UNAUTHORIZED: Final = "unauthorized"
 CODE_UNSUPPORTED_ENCODING: Final = "unsupported-encoding"
-OPEN_ROUTES: Final = frozenset({"health"})
+OPEN_ROUTES: Final = frozenset({"health", "page"})
 """Names of the routes that need no token."""
 
 

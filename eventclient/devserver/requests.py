@@ -50,14 +50,6 @@ def _check_id(text: str, name: str) -> str:
     return text
 
 
-async def read_body(request: web.Request, max_bytes: int) -> bytes:
-    """The body, which the guard has read; 413 when it has more than `max_bytes`."""
-    body = await request.read()
-    if len(body) > max_bytes:
-        raise RefusalError(Refused(413, CODE_BODY_TOO_LARGE, f"the body has more than {max_bytes} bytes"))
-    return body
-
-
 async def read_batch(request: web.Request) -> list[PostedEvent]:
     """The events of a framed body, at least one and no more than a batch may have."""
     body = await request.read()

@@ -33,7 +33,7 @@ class RunState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        return self.value in TERMINAL_RUN_STATUSES
+        return self in TERMINAL_RUN_STATUSES
 
 
 class StepState(StrEnum):

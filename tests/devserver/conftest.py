@@ -13,7 +13,8 @@ from eventclient.devserver.stores import STORES
 from eventclient.devserver.stores.postgres_schema import SCHEMA
 from tests.devserver.api import Api
 from tests.support.fake_clock import FakeClock
-from tests.support.postgres_cluster import Cluster, ClusterUnavailableError, is_required, running_cluster
+from tests.support.postgres_cluster import Cluster, ClusterUnavailableError, running_cluster
+from tests.support.presence import missing
 
 MakeStore = Callable[[], Store]
 
@@ -30,9 +31,7 @@ def cluster() -> Iterator[Cluster]:
         with running_cluster() as cluster:
             yield cluster
     except ClusterUnavailableError as error:
-        if is_required("postgres"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        missing("postgres", str(error))
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pytest
 
 from eventclient.devserver.app import DevServer
 from eventclient.errors import ConfigurationError
-from tests.devserver.api import RUN, Api
+from tests.devserver.api import RUN, Api, event, frame
 from tests.devserver.raw import exchange, head, request
 
 TOKEN = "s3cret-Token"
@@ -44,7 +44,9 @@ async def test_the_token_lets_in(session: aiohttp.ClientSession, authorization: 
         "Bearer \N{KELVIN SIGN}",
     ],
 )
-@pytest.mark.parametrize("path", [f"/api/v4/runs/{RUN}/events", "/__faults", "/", "/nowhere"])
+@pytest.mark.parametrize(
+    "path", [f"/api/v4/runs/{RUN}/events", "/__faults", "/__runs", "/__live", "/nowhere"]
+)
 async def test_nothing_else_does(
     session: aiohttp.ClientSession, authorization: str | None, path: str
 ) -> None:
@@ -61,6 +63,20 @@ async def test_bytes_that_are_no_text_are_no_token() -> None:
 
 async def test_probes_need_no_token(session: aiohttp.ClientSession) -> None:
     assert (await with_token(session, "/healthz", None)).json == {"status": "ok"}
+
+
+async def test_the_page_comes_without_a_token_and_tells_nothing(session: aiohttp.ClientSession) -> None:
+    pages = []
+    for runs in (0, 1):
+        async with DevServer(token=TOKEN) as server:
+            api = Api(session, server.url)
+            if runs:
+                body = frame(event("run_created", deploymentId="d", workflowName="w", input=b"x"))
+                allowed = {"Authorization": f"Bearer {TOKEN}"}
+                assert (await api.send(f"/runs/{RUN}/events", body, allowed)).status == 200
+            pages.append(await api.request("GET", "/"))
+    assert [page.status for page in pages] == [200, 200]
+    assert pages[0].body == pages[1].body
 
 
 async def test_a_stranger_is_refused_before_its_body_comes() -> None:

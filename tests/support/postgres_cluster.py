@@ -21,16 +21,10 @@ USER: Final = "owner"
 GUARDED: Final = "guarded"
 """A user who has to give a password, `PASSWORD`; everybody else is believed."""
 PASSWORD: Final = "p#ss/word?"
-_REQUIRE: Final = "EVENTCLIENT_REQUIRE"
 
 
 class ClusterUnavailableError(Exception):
     """The binaries of PostgreSQL are not installed."""
-
-
-def is_required(name: str) -> bool:
-    """Whether the environment says that tests which need `name` have to fail without it."""
-    return name in os.environ.get(_REQUIRE, "").split(",")
 
 
 def find_binaries() -> Path:

@@ -19,7 +19,7 @@ class Relay:
         self._folder = folder
         self._target = target
         self._server: asyncio.Server | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._lose_commit = False
         self._lose_answer = False
         self._arrives = True
@@ -38,7 +38,7 @@ class Relay:
 
     async def __aenter__(self) -> Self:
         path = self._folder / self._target.name
-        self._server = await asyncio.start_unix_server(self._serve, path)
+        self._server = await asyncio.start_unix_server(self._accept, path)
         return self
 
     async def __aexit__(
@@ -46,23 +46,25 @@ class Relay:
     ) -> None:
         assert self._server is not None
         self._server.close()
-        for writer in list(self._writers):
-            writer.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._tasks.add(asyncio.create_task(self._serve(reader, writer)))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server_writer = await asyncio.open_unix_connection(self._target)
-        both = {writer, server_writer}
-        self._writers |= both
+        both = (writer, server_writer)
         committing = asyncio.Event()
         try:
-            await asyncio.gather(
-                self._ask(reader, server_writer, committing), self._answer(server_reader, writer, committing)
-            )
-        except (_CutError, OSError):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._ask(reader, server_writer, committing))
+                group.create_task(self._answer(server_reader, writer, committing))
+        except* (_CutError, OSError):
             pass
         finally:
-            self._writers -= both
             for each in both:
                 each.close()
 

@@ -41,6 +41,7 @@ from .postgres_session import Connection, Session
 R = TypeVar("R")
 
 DSN_FORM: Final = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+_MALFORMED: Final = f"no DSN like {DSN_FORM}, special characters of the password quoted"
 POOL_SIZE: Final = 8
 MAX_ATTEMPTS: Final = 5
 """How often a transaction is begun before a failure that is nobody's fault is told."""
@@ -81,33 +82,29 @@ class PostgresStore:
         Raises:
             ConfigurationError: the database cannot be reached or used; never says a password.
         """
-        try:
-            pool = await asyncpg.create_pool(
-                self._dsn,
-                min_size=1,
-                max_size=self._pool_size,
-                reset=_keep,
-                timeout=CONNECT_TIMEOUT_S,
-                command_timeout=COMMAND_TIMEOUT_S,
-                server_settings=_SETTINGS,
-            )
-        except ValueError:
-            # What the driver says about a malformed DSN may quote any part of it.
-            raise ConfigurationError(
-                f"cannot use PostgreSQL: no DSN like {DSN_FORM}, special characters of the password quoted"
-            ) from None
-        except DRIVER_ERRORS as error:
-            raise ConfigurationError(self._cannot_use(error)) from error
+        pool = asyncpg.create_pool(
+            self._dsn,
+            min_size=0,
+            max_size=self._pool_size,
+            reset=_keep,
+            timeout=CONNECT_TIMEOUT_S,
+            command_timeout=COMMAND_TIMEOUT_S,
+            server_settings=_SETTINGS,
+        )
+        await pool
         try:
             async with pool.acquire() as connection:
                 await make_tables(connection)
-        except (ConfigurationError, *DRIVER_ERRORS) as error:
-            await pool.close()
-            raise ConfigurationError(self._cannot_use(error)) from error
+        except BaseException as error:
+            pool.terminate()
+            if isinstance(error, ValueError):
+                # What the driver says about a malformed DSN may quote any part of it.
+                raise ConfigurationError(f"cannot use PostgreSQL: {_MALFORMED}") from None
+            if isinstance(error, (ConfigurationError, *DRIVER_ERRORS)):
+                said = str(error) or type(error).__name__
+                raise ConfigurationError(f"cannot use {place_of(self._dsn)}: {said}") from error
+            raise
         self._pool = pool
-
-    def _cannot_use(self, error: Exception) -> str:
-        return f"cannot use {place_of(self._dsn)}: {str(error) or type(error).__name__}"
 
     async def aclose(self) -> None:
         """Finish what is under way, then disconnect."""

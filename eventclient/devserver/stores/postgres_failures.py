@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from enum import Enum, auto
 from typing import Final
 
@@ -13,7 +12,8 @@ _ROLLED_BACK: Final = "ERROR"
 Source: PostgreSQL 15 manual, sections 20.8.2 and 55.8 (field ``V``)."""
 _TRANSACTION_ROLLBACK: Final = "40"
 _LOCK_NOT_AVAILABLE: Final = "55P03"
-_UNREACHABLE: Final = (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncio.TimeoutError)
+# A timeout is an OSError, too.
+_UNREACHABLE: Final = (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 DRIVER_ERRORS: Final = (asyncpg.PostgresError, *_UNREACHABLE)
 """All that the driver raises when something is wrong with the database or the way to it."""

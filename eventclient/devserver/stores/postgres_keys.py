@@ -40,7 +40,7 @@ def place_of(dsn: str) -> str:
     except ValueError:
         return _SOMEWHERE
     name = split.path.removeprefix("/")
-    if not name or _is_doubtful(split, name):
+    if split.scheme not in ("postgresql", "postgres") or not name or _is_doubtful(split, name):
         return _SOMEWHERE
     host = f" at {split.hostname}" if split.hostname else ""
     return f"{_SOMEWHERE} {name}{host}{f':{port}' if host and port else ''}"

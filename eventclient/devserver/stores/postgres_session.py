@@ -22,10 +22,8 @@ from .postgres_keys import key_of, lock_of
 
 Row = tuple[Any, ...]
 
-_LOAD_RUN: Final = (
-    """SELECT 'run', run_id, doc, NULL::bytea, last_slot, NULL::bytea
+_LOAD_RUN: Final = """SELECT 'run', run_id, doc, NULL::bytea, last_slot, NULL::bytea
     FROM runs WHERE run_id = $1"""
-)
 _LOAD_MORE: Final[Mapping[str, str]] = {
     "steps": "SELECT 'steps', id, doc, NULL, NULL, NULL FROM steps WHERE run_id = $1 AND id = ANY({})",
     "waits": "SELECT 'waits', id, doc, NULL, NULL, NULL FROM waits WHERE run_id = $1 AND id = ANY({})",
