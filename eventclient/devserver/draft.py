@@ -7,7 +7,7 @@ from typing import Any
 
 from eventclient.model.entities import Hook, Run, Step, Wait
 from eventclient.model.event_specs import EVENT_SPECS
-from eventclient.model.lifecycle import KeyState, RunState, is_releasable, is_retained, run_state
+from eventclient.model.lifecycle import KeyState, is_releasable, is_retained, run_state
 from eventclient.wire.rows import NewRow
 from eventclient.wire.stored import encode_row_meta
 

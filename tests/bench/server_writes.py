@@ -4,12 +4,12 @@ Run it as ``python tests/bench/server_writes.py [--postgres] [--race] [--writers
 
 A server runs in a process of its own, on a file with full synchronisation, or (``--postgres``) on a private
 PostgreSQL cluster that waits for the disk. W writers, each on a connection of its own, post batches of
-`step_created` with a small payload, one after the other, spread over R runs. The requests are encoded before
-the clock starts and the answers decoded after it stopped, so that the writers leave the machine to the server.
+`step_created` with a small payload, one after the other, spread over R runs. The requests are encoded
+before the clock starts and the answers decoded after it stopped: the writers leave the machine to the server.
 
-With ``--race`` all writers write 1,000 batches each to one run. Then the log is listed over HTTP: it has to be
-dense, and to hold each event that was answered with 200 once, at the slot that was answered, and nothing else.
-The exit code is 1 otherwise.
+With ``--race`` all writers write 1,000 batches each to one run. Then the log is listed over HTTP: it has to
+be dense, and to hold each event that was answered with 200 once, at the slot that was answered, and nothing
+else. The exit code is 1 otherwise.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ from tests.support.server_process import server_process
 WHEN = datetime(2026, 11, 30, 2, 8, 43, 611000, tzinfo=UTC)
 PLACEHOLDER = "step_00000000000000000000000000"
 PAYLOAD = b"devl" + b"x" * 60
-HEAD = "POST {path} HTTP/1.1\r\nHost: h\r\nContent-Type: application/octet-stream\r\nContent-Length: {length}\r\n\r\n"
+HEAD = (
+    "POST {path} HTTP/1.1\r\nHost: h\r\nContent-Type: application/octet-stream\r\n"
+    "Content-Length: {length}\r\n\r\n"
+)
 WARM_UP = 3
 RACE_BATCHES = 1000
 
@@ -148,8 +151,8 @@ class Connection(asyncio.Protocol):
 
 
 async def connect(url: str) -> Connection:
-    parts = urlsplit(url)
-    _, connection = await asyncio.get_running_loop().create_connection(Connection, parts.hostname, parts.port)
+    host, _, port = urlsplit(url).netloc.partition(":")
+    _, connection = await asyncio.get_running_loop().create_connection(Connection, host, int(port))
     return connection
 
 
@@ -186,11 +189,12 @@ async def measure(urls: Sequence[str], writers: Sequence[Writer], options: Optio
         connection.close()
     batches = options.writers * options.batches
     spent = sorted(each for writer in writers for each in writer.spent_s)
+    median_ms, most_ms = (spent[len(spent) * part // 100] * 1e3 for part in (50, 99))
     print(
         f"  {batches * options.events / wall:>9,.0f} events/s in {batches:,} batches of {options.events}"
-        f" ({batches / wall:,.0f} batches/s), {wall:.1f} s"
-        f"\n  a batch took {spent[len(spent) // 2] * 1e3:.1f} ms (median), {spent[len(spent) * 99 // 100] * 1e3:.1f}"
-        f" ms (99 of 100); the writers used {100 * cpu / wall:.0f} % of a core"
+        f" ({batches / wall:,.0f} batches/s), {wall:.1f} s\n"
+        f"  a batch took {median_ms:.1f} ms (median), {most_ms:.1f} ms (99 of 100);"
+        f" the writers used {100 * cpu / wall:.0f} % of a core"
     )
 
 
@@ -223,7 +227,7 @@ async def listed_events(url: str, run_id: str) -> AsyncIterator[dict[str, Any]]:
                 yield frame.meta
             if not last.meta["hasMore"]:
                 return
-            cursor = f"&cursor={last.meta['cursor']}"
+            cursor = f"&cursor={last.meta['next']}"
 
 
 async def verify(url: str, writers: Sequence[Writer]) -> list[str]:
@@ -248,9 +252,8 @@ async def verify(url: str, writers: Sequence[Writer]) -> list[str]:
         wrong.append(f"{lost} events are not where it was answered that they are")
     if count != posted + 2 or len(listed) != len(answered):
         wrong.append(f"{count} events are listed, {posted} were posted and 2 began the run")
-    print(
-        f"  {posted:,} events posted, {count:,} listed: {'; '.join(wrong) or 'dense, none lost, none doubled'}"
-    )
+    verdict = "; ".join(wrong) or "dense, none lost, none doubled"
+    print(f"  {posted:,} events posted, {count:,} listed: {verdict}")
     return wrong
 
 
@@ -288,9 +291,8 @@ def place(db: Path | None, *, postgres: bool) -> Iterator[list[str]]:
     """Where the server keeps everything, as options of ``serve``; told, with the speed of the disk."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = db.parent if db is not None else Path(temporary)
-        print(
-            f"{'PostgreSQL' if postgres else 'SQLite'}; a write of 4 KiB is on disk in {sync_ms(folder):.2f} ms"
-        )
+        kind = "PostgreSQL" if postgres else "SQLite"
+        print(f"{kind}; a write of 4 KiB is on disk in {sync_ms(folder):.2f} ms")
         if not postgres:
             yield ["--db", str(db or folder / "runs.db")]
             return

@@ -17,7 +17,15 @@ import pytest
 
 from eventclient.devserver.engine import Engine
 from eventclient.devserver.state import Changes, Claim, LogQuery, State, Wanted
-from eventclient.devserver.store import Decision, HookQuery, RunQuery, StepQuery, Store, StreamQuery
+from eventclient.devserver.store import (
+    Decision,
+    HookQuery,
+    RunQuery,
+    StepQuery,
+    Store,
+    StreamPart,
+    StreamQuery,
+)
 from eventclient.devserver.stores.sqlite import SqliteStore
 from eventclient.wire.posted import PostedEvent
 from eventclient.wire.replies import Written
@@ -124,6 +132,18 @@ async def test_a_key_is_used_once_whoever_comes_first(stores: list[Store]) -> No
     used = await asyncio.gather(*(stores[number % 3].change(wanted, use) for number in range(12)))
     assert sum(used) == 1
     assert (await load(stores[0], claims=["key"])).claims == {"key": Claim(1)}
+
+
+async def test_a_purge_leaves_nothing_of_what_is_written_to_a_stream_meanwhile(stores: list[Store]) -> None:
+    for attempt in range(10):
+        name, query = f"r{attempt}", StreamQuery(run_id=f"r{attempt}", name="s")
+        await save(stores[0], Changes(run=run(name), last_slot=0))
+        await stores[0].write_stream(name, "s", [b"before"], close=False)
+        await asyncio.gather(
+            save(stores[0], Changes(run=run(name), last_slot=0, purge=True)),
+            *(stores[number % 3].write_stream(name, "s", [b"x"], close=False) for number in range(9)),
+        )
+        assert await stores[0].read_stream(query) == StreamPart(0, (), 0, closed=True)
 
 
 # -- tokens ------------------------------------------------------------------------------------

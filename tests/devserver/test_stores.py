@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from eventclient.devserver.state import Changes, Claim, LogQuery, State, Wanted
-from eventclient.devserver.store import Decision, RunQuery, Store
+from eventclient.devserver.store import Decision, RunQuery, Store, StreamPart, StreamQuery
 from eventclient.errors import ConfigurationError
 from eventclient.model.ids import slot_event_id
 from tests.devserver.api import AT, RUN
@@ -224,6 +224,8 @@ async def test_a_purge_takes_the_payloads_of_the_run_and_nothing_else(store: Sto
     theirs = step("s", runId=OTHER, output=b"theirs")
     other_row = row(1, "run_created", runId=OTHER, eventData={"input": b"theirs"})
     await save(store, Changes(run=run(OTHER), last_slot=1, steps={"s": theirs}, events=(other_row,)))
+    for run_id in (RUN, OTHER):
+        await store.write_stream(run_id, "s", [b"a", b"b"], close=False)
     ended = run(status="completed", completedAt=AT, output=b"out")
     last = row(4, "run_completed", eventData={"output": b"out"})
     done = step(status="completed", completedAt=AT, output=b"result")
@@ -239,11 +241,16 @@ async def test_a_purge_takes_the_payloads_of_the_run_and_nothing_else(store: Sto
     assert [(step.input, step.output) for step in state.steps.values()] == [(None, None)] * 2
     assert {step.status for step in state.steps.values()} == {"completed"}
     assert state.claims == EVERYTHING.claims
+    assert state.hooks == {"h": hook(isWebhook=False)}
+    stream = await store.read_stream(StreamQuery(run_id=RUN, name="s"))
+    assert stream == StreamPart(0, (), 0, closed=True)
     untouched = await load(store, OTHER, steps="s")
     assert (untouched.run, untouched.steps) == (run(OTHER), {"s": theirs})
     other_rows = await store.read_log(LogQuery(run_id=OTHER))
     assert other_rows is not None
     assert [row.payload for row in other_rows] == [b"theirs"]
+    stream = await store.read_stream(StreamQuery(run_id=OTHER, name="s"))
+    assert stream == StreamPart(0, (b"a", b"b"), 2, closed=False)
 
 
 async def test_changes_that_wait_together_see_what_each_of_them_did(store: Store) -> None:

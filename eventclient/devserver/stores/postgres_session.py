@@ -165,11 +165,12 @@ class Session:
         await self._strip(Run, "runs", run_id)
         await self._strip(Step, "steps", run_id)
         await self._strip(Hook, "hooks", run_id)
-        await self._connection.execute(
-            "DELETE FROM chunks USING streams WHERE stream = position AND run_id = $1", run_id
-        )
+        # In this order: who is writing to a stream is waited for, and who comes later finds it closed.
         await self._connection.execute(
             "UPDATE streams SET chunk_count = 0, closed = true WHERE run_id = $1", run_id
+        )
+        await self._connection.execute(
+            "DELETE FROM chunks USING streams WHERE stream = position AND run_id = $1", run_id
         )
 
     async def _strip(self, model: type[E], table: str, run_id: str) -> None:

@@ -27,6 +27,7 @@ from eventclient.errors import ConfigurationError
 from eventclient.model.entities import Hook, Run, Step
 
 from .groups import GroupCommit, Job
+from .overlay import Overlay, all_wanted, is_plain
 from .sqlite_database import MEMORY, PATIENCE_MS, Database
 
 
@@ -144,11 +145,13 @@ class SqliteStore:
         return self._opened
 
     async def _commit(self, jobs: Sequence[Job]) -> None:
+        by_run: dict[str, list[Job]] = {}
+        for job in jobs:
+            by_run.setdefault(job.wanted.run_id, []).append(job)
+
         def save(database: Database) -> None:
-            for job in jobs:
-                decision = job.look_at(database.load(job.wanted))
-                if decision is not None and decision.changes is not None:
-                    database.save(decision.changes)
+            for several in by_run.values():
+                _save(database, several)
 
         await self._transact(self._open(), save)
 
@@ -161,6 +164,29 @@ class SqliteStore:
             except asyncio.CancelledError:
                 await asyncio.wait([commit])
                 raise
+
+
+def _save(database: Database, jobs: Sequence[Job]) -> None:
+    """Save what jobs about one run decide, one after the other."""
+    wanted = all_wanted(job.wanted for job in jobs)
+    overlay: Overlay | None = None
+    for job in jobs:
+        if overlay is None:
+            overlay = Overlay(wanted.run_id, database.load(wanted))
+        decision = job.look_at(overlay.view(job.wanted))
+        if decision is None or decision.changes is None:
+            continue
+        if is_plain(decision.changes):
+            overlay.add(decision.changes)
+            continue
+        added = overlay.take()
+        if added is not None:
+            database.save(added)
+        database.save(decision.changes)
+        overlay = None
+    added = overlay.take() if overlay is not None else None
+    if added is not None:
+        database.save(added)
 
 
 async def _transact(opened: _Opened, write: Callable[[Database], None]) -> None:

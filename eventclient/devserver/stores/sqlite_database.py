@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from eventclient.devserver.state import Changes, Claim, Holder, LogQuery, LogRow, State, Wanted
@@ -55,6 +55,8 @@ _LOG: Final = """SELECT slot, meta, payload FROM events
     WHERE run_id = ? AND slot > ? AND slot < ? AND (? IS NULL OR correlation_id = ?)
     ORDER BY slot {order} LIMIT ?"""
 _MAX_POSITION: Final = 2**53
+_MAX_NAMES: Final = 512
+"""Names in one statement: older builds of SQLite take 999 parameters."""
 PATIENCE_MS: Final = 10_000
 """How long another process may hold the write lock before a change gives up."""
 
@@ -138,12 +140,16 @@ class Database:
 
     def _named(
         self, select: str, column: str, run_id: str, names: frozenset[str]
-    ) -> Iterable[tuple[Any, ...]]:
-        if not names:
-            return ()
-        marks = ", ".join("?" * len(names))
-        where = f"{select} WHERE run_id = ? AND {column} IN ({marks})"
-        return self._connection.execute(where, (run_id, *names))
+    ) -> Iterator[tuple[Any, ...]]:
+        some = list(names)
+        for start in range(0, len(some), _MAX_NAMES):
+            part = some[start : start + _MAX_NAMES]
+            # Filled up to a power of two: few texts, which SQLite parses once.
+            part += part[-1:] * ((1 << (len(part) - 1).bit_length()) - len(part))
+            marks = ", ".join("?" * len(part))
+            yield from self._connection.execute(
+                f"{select} WHERE run_id = ? AND {column} IN ({marks})", (run_id, *part)
+            )
 
     def _documents(self, model: type[E], table: str, run_id: str, names: frozenset[str]) -> dict[str, E]:
         rows = self._named(f"SELECT id, doc FROM {table}", "id", run_id, names)  # noqa: S608 - our names
