@@ -196,6 +196,18 @@ async def test_a_token_that_was_let_go_has_one_new_holder(stores: list[Store]) -
     assert await stores[0].read_hooks(HookQuery(hook_id="h", limit=9)) == []
 
 
+async def test_hooks_made_for_one_run_in_several_processes_leave_a_dense_log(stores: list[Store]) -> None:
+    clock = FakeClock()
+    engines = [Engine(store, clock) for store in stores]
+    await engines[0].create(RUN, CREATED)
+    answers = await asyncio.gather(
+        *(engines[number % 3].create(RUN, hook_created(f"h{number}", f"t{number}")) for number in range(24))
+    )
+    slots = [answer.row.slot for answer in answers if isinstance(answer, Written)]
+    assert sorted(slots) == list(range(2, 26))
+    assert len(await read_slots(stores[0])) == 25
+
+
 async def test_runs_that_ask_for_each_others_tokens_do_not_wait_for_each_other(stores: list[Store]) -> None:
     clock = FakeClock()
     engines = [Engine(store, clock) for store in stores]
