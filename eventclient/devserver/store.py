@@ -131,7 +131,8 @@ class Store(Protocol):
         Cancelled, the change is committed whole or not at all.
 
         Raises:
-            Exception: what `decide` or the database raised; nothing was saved then.
+            Exception: what `decide` or the database raised; nothing was saved then, unless the store says
+                that the connection broke during the commit.
         """
 
     async def read_log(self, query: LogQuery) -> list[LogRow] | None:

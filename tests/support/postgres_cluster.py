@@ -21,6 +21,8 @@ USER: Final = "owner"
 GUARDED: Final = "guarded"
 """A user who has to give a password, `PASSWORD`; everybody else is believed."""
 PASSWORD: Final = "p#ss/word?"
+_WAIT_AND_REMOVE: Final = 'read -r _; "$1" -D "$2" -w -m immediate stop; rm -rf "$3"'
+"""A shell script: with the path of pg_ctl, the cluster's data and its folder."""
 
 
 class ClusterUnavailableError(Exception):
@@ -119,6 +121,28 @@ class Cluster:
         """Stop it; ``immediate`` leaves the rest to the recovery at the next start, as a crash does."""
         self._run("pg_ctl", "-D", str(self._data), "-w", "-m", mode, "stop")
 
+    @contextmanager
+    def ending_with_this_process(self) -> Iterator[None]:
+        """Stop it and remove its folder at the end of the block, whatever ends the block.
+
+        A shell waits until nobody holds the other end of a pipe any more, which is so when this process
+        is gone, too: nothing else runs in a process that is killed.
+        """
+        program, data = str(self._binaries / "pg_ctl"), str(self._data)
+        shell = subprocess.Popen(
+            ["/bin/sh", "-c", _WAIT_AND_REMOVE, "sh", program, data, str(self._folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+            **self._account,
+        )
+        try:
+            yield
+        finally:
+            shell.communicate()
+
     def psql(self, statement: str, database: str = "postgres") -> str:
         """What a statement answers, unadorned."""
         options = ["-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", str(self._folder), "-U", USER]
@@ -158,15 +182,13 @@ class Cluster:
 
 @contextmanager
 def running_cluster(*, durable: bool = False) -> Iterator[Cluster]:
-    """A cluster for as long as the block lasts.
+    """A cluster for as long as the block lasts, or this process, if it is killed.
 
     Raises:
         ClusterUnavailableError: PostgreSQL is not installed.
     """
     with tempfile.TemporaryDirectory(prefix="ecpg-") as folder:
         cluster = Cluster(Path(folder), durable=durable)
-        cluster.create()
-        try:
+        with cluster.ending_with_this_process():
+            cluster.create()
             yield cluster
-        finally:
-            cluster.stop()
