@@ -29,7 +29,7 @@ FLAGS: Final = (
     "--disable-component-update",
     "--disable-sync",
 )
-_pictures: list[Path] = []
+_PICTURE: Final = "picture"
 
 
 @pytest.fixture
@@ -63,14 +63,22 @@ def picture(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
     folder.mkdir(parents=True, exist_ok=True)
     name = request.node.name.removeprefix("test_").replace("[", "-").rstrip("]")
     path = folder / f"{name}.png"
-    _pictures.append(path)
+    # A property of the test's report, which also comes back from a worker process.
+    request.node.user_properties.append((_PICTURE, str(path)))
     return path
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name the pictures that were taken."""
-    taken = [path for path in _pictures if path.exists()]
+    reports = [
+        report
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
+        if isinstance(report, pytest.TestReport) and report.when == "call"
+    ]
+    told = [str(value) for report in reports for name, value in report.user_properties if name == _PICTURE]
+    taken = [path for path in told if Path(path).exists()]
     if taken:
         terminalreporter.section("pictures of the page")
     for path in taken:
-        terminalreporter.line(str(path))
+        terminalreporter.line(path)
