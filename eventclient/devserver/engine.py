@@ -7,16 +7,24 @@ transaction that commits them: every log is dense from 1, whatever the run's spe
 Where the protocol leaves a question open, this server does the following.
 
 * Refusals of a whole batch have status 400 and the code ``batch-requires-slot-identity`` (the run's
-  spec version is below 6), ``batch-not-expressible``, ``batch-too-large`` (over 50 events or 4 MiB) or
-  ``malformed-frames`` (an empty body is one). A batch for a run that does not exist is refused whole,
-  with 404 and ``run-not-found``: no batchable event creates a run. A malformed event inside a legal
-  batch gets its own result, as its single post would.
+  spec version is below 6), ``batch-not-expressible`` (an event of a type that goes alone, or a second one
+  about the same entity that is not the start of a step right behind its creation), ``batch-too-large``
+  (over 50 events or 4 MiB) or ``malformed-frames`` (an empty body is one). A batch for a run that does
+  not exist is refused whole, with 404 and ``run-not-found``: no batchable event creates a run. A
+  malformed event inside a legal batch gets its own result, as its single post would. ``step_retrying``
+  and ``run_failed`` may be in a batch.
 * A second ``hook_disposed`` meets 404. A ``run_cancelled`` on a cancelled run meets 409.
 * An ``attr_set`` of a workflow whose correlation id was used, and a ``hook_received`` whose resume id
   was used for the same hook and digest, are answered with the first event, also after the run ended.
 * ``createdAt`` of an event and the instants of entities are its ``occurredAt``, else the clock.
   ``retryAfter`` and the retention of tokens are measured against the clock.
-* Both results of a pair hold the step as it stands after both; if either is refused, both are, alike.
+* Both results of a pair hold the step as it stands after both, without ``stepCreated``, which only a
+  start that brings its input has; if either is refused, both are, alike.
+* Of the headers of an answer to a post there are ``x-wf-event-id`` and ``x-wf-max-events``, no others.
+* A flat ``run_started`` is answered with event and run, without the log.
+* A post whose path names no event type is taken; where it names one, that of the frame counts.
+* ``returnAll`` behind a cursor is all that is behind it; a ``limit`` beside it wins.
+* Who owns a run or deployed it is asked of nobody. 412 is answered as an injected fault alone.
 * Every type but ``run_created`` and a ``run_started`` with creation data needs the run to exist.
 * Logs are listed ascending, 1000 events a page, unless asked otherwise. Reading the log of a run that
   does not exist meets 404. Lazily read payloads are left out, with no descriptor in their place.
@@ -29,6 +37,7 @@ Where the protocol leaves a question open, this server does the following.
 * A read that waits for the end of a run waits 25 s at most. A hook id that several runs use names the
   newest hook. A payload that is no byte string is kept as its CBOR.
 * A run whose ``$retention`` is ``0`` loses all payloads when it ends, and those that come late at once.
+* What was chosen about streams is told in `routes.streams`.
 
 Source of all else: `@workflow/world-local` 5.0.0-beta.46, and `@workflow/world-vercel` 5.0.0-beta.50 for
 what it says about the hosted server.

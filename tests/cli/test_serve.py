@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import re
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from eventclient.cli.serve import _rare_collections
 from eventclient.client.client import EventClient
 from eventclient.devserver.app import DevServer
 from eventclient.errors import RejectedError
@@ -87,3 +89,11 @@ async def test_what_cannot_be_served_ends_with_2(tmp_path: Path) -> None:
             assert process.returncode == 2
             assert told in err.decode()
             assert "Traceback" not in err.decode()
+
+
+def test_the_collector_looks_seldom_while_it_serves_and_as_before_afterwards() -> None:
+    before = gc.get_threshold(), gc.get_freeze_count()
+    with _rare_collections():
+        assert gc.get_threshold()[0] > before[0][0]
+        assert gc.get_freeze_count() > before[1]
+    assert (gc.get_threshold(), gc.get_freeze_count()) == before
