@@ -17,12 +17,14 @@ class AccessLog:
     """Hands lines to whoever keeps them.
 
     Args:
-        write: takes a line without its end. When it raises OSError the log ends with a warning: what
-            cannot be written must not keep the server from serving.
+        write: takes a line without its end, at once: requests wait for it. Whatever it raises keeps the
+            server from nothing. After an OSError it is asked no more, as what cannot be written once cannot
+            be written again; after anything else it is. Either is warned of once.
     """
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write: Callable[[str], None] | None = write
+        self._has_warned = False
 
     def tell(self, record: Record) -> None:
         """Log a request."""
@@ -33,6 +35,11 @@ class AccessLog:
         except OSError as error:
             self._write = None
             logger.warning("the access log ends here, it cannot be written: %s", error.strerror or error)
+        except Exception:
+            # Code of whoever runs the server: the request it is told of has been answered, and went well.
+            if not self._has_warned:
+                self._has_warned = True
+                logger.warning("the access log lacks a line, and may lack more", exc_info=True)
 
 
 def line_of(record: Record) -> str:
@@ -52,18 +59,19 @@ def line_of(record: Record) -> str:
         "bytes_in": record.bytes_in,
         "bytes_out": record.bytes_out,
         "faults": list(record.faults),
-        "events": [_event(event) for event in record.events],
+        "events": [_event(event, is_repeated=record.delivery_count > 1) for event in record.events],
     }
     kept = {key: value for key, value in told.items() if key == "status" or value not in (None, [])}
     return json.dumps(kept, separators=(",", ":"))
 
 
-def _event(event: EventAccount) -> dict[str, Any]:
+def _event(event: EventAccount, *, is_repeated: bool) -> dict[str, Any]:
     told = {
         "type": event.event_type,
         "correlation": event.correlation_id,
         "status": event.status,
         "code": event.code,
         "slot": event.slot,
+        "delivery": event.delivery if is_repeated else None,
     }
     return {key: value for key, value in told.items() if value is not None}

@@ -22,6 +22,7 @@ class EventAccount(NamedTuple):
         status: as in the answer to a batch.
         code: of a refusal.
         slot: where it stands in the log; of a repeat, where it stood already.
+        delivery: 1-based; more than 1 when its request was handled once more by a fault.
     """
 
     event_type: str
@@ -29,6 +30,7 @@ class EventAccount(NamedTuple):
     status: int
     code: str | None = None
     slot: int | None = None
+    delivery: int = 1
 
 
 @dataclass(slots=True)
@@ -38,12 +40,17 @@ class Account:
     Attributes:
         route: the name of the route; ``other`` when there is none.
         faults: what was injected, in words.
+        delivery: how often the request is being handled by now.
+        is_kept: whether it may be kept as something about its run; not when a stranger asked, nor when the
+            name it gave can be that of no run.
     """
 
     route: str = "other"
     run_id: str | None = None
     events: list[EventAccount] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    delivery: int = 1
+    is_kept: bool = True
 
     def tell(self, posted: PostedEvent, result: Written | Refused) -> None:
         """One event met `result`."""
@@ -53,14 +60,20 @@ class Account:
             row = result.row
             # A row that is not new repeats what was posted before, and so is of its type.
             event_type = row.event_type if isinstance(row, NewRow) else posted.event_type
-            told = EventAccount(event_type, subject, 200, slot=row.slot)
+            told = EventAccount(event_type, subject, 200, slot=row.slot, delivery=self.delivery)
         else:
-            told = EventAccount(posted.event_type[:MAX_NAME_CHARS], subject, result.status, result.code)
+            event_type = posted.event_type[:MAX_NAME_CHARS]
+            told = EventAccount(event_type, subject, result.status, result.code, delivery=self.delivery)
         self.events.append(told)
 
 
 _KEY: Final[Any] = web.RequestKey("account", Account) if hasattr(web, "RequestKey") else "account"
 """aiohttp before 3.14 knows no typed keys, and later ones warn of any other."""
+
+
+def has_account(request: web.BaseRequest) -> bool:
+    """Whether anybody has opened the account of a request: it has come as far as the middlewares."""
+    return request.get(_KEY) is not None
 
 
 def account_of(request: web.Request) -> Account:

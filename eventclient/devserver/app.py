@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -22,7 +23,7 @@ from .fault_plan import FaultPlan
 from .faults import FaultScript
 from .guard import check_exposure, make_guard
 from .injection import Injector
-from .journal import Journal
+from .journal import MAX_KEPT, Journal
 from .legacy import DirectChanges
 from .limits import LIMITS, Limits
 from .live_reads import LiveReads
@@ -40,11 +41,16 @@ from .routes.legacy import LegacyRoutes
 from .routes.page import PageRoutes
 from .routes.route import Route, RouteFamily
 from .routes.streams import StreamRoutes
-from .store import Store
+from .store import Store, StoreUnavailableError
 from .stores.sqlite import SqliteStore
+
+logger = logging.getLogger("eventclient.devserver")
 
 SHUTDOWN_TIMEOUT_S: Final = 5.0
 
+CODE_STORE_UNAVAILABLE: Final = "store-unavailable"
+STORE_RETRY_S: Final = 1
+"""After how long a caller is asked to come back to a store that could not be used."""
 _HTTP_CODES: Final = {404: "route-not-found", 405: "method-not-allowed", 413: CODE_BODY_TOO_LARGE}
 
 
@@ -55,6 +61,11 @@ async def refuse_in_json(request: web.Request, handler: Handler) -> web.StreamRe
         return await handler(request)
     except RefusalError as error:
         return refused_response(error.refused)
+    except StoreUnavailableError as error:
+        # What the database said may name places that are not the caller's business.
+        logger.warning("the store is unavailable: %s", error)
+        message = "the store cannot be used at the moment: nothing was written"
+        return refused_response(Refused(503, CODE_STORE_UNAVAILABLE, message, retry_after_s=STORE_RETRY_S))
     except web.HTTPError as error:
         code = _HTTP_CODES.get(error.status, CODE_INVALID_REQUEST)
         response = refused_response(Refused(error.status, code, error.reason))
@@ -81,7 +92,9 @@ class DevServer:
         allow_anyone: listen on an address others can reach although there is no token.
         limits: how much a caller may ask of the server.
         faults: which requests are to meet which misfortune; ``GET /__faults`` tells what came of it.
-        access_log: is handed one line of JSON for every request, when the request has ended.
+        access_log: is handed one line of JSON for every request, when the request has ended. It must not
+            wait for anything: the server waits for it. What it raises is logged once, and hurts no request.
+        max_kept: how much the page remembers of requests; see `MAX_KEPT` in `journal`.
 
     Attributes:
         requests: how many requests each route has seen, by the names in the tables of `routes`; ``other``
@@ -103,20 +116,20 @@ class DevServer:
         limits: Limits | None = None,
         faults: FaultScript | None = None,
         access_log: Callable[[str], None] | None = None,
+        max_kept: int = MAX_KEPT,
     ) -> None:
         check_exposure(host, token, allow_anyone=allow_anyone)
-        self._guard = make_guard(token)
         self._limits = limits or Limits()
+        self._guard = make_guard(host, token, self._limits)
         self._store = store if store is not None else SqliteStore()
-        self._host = host
-        self._port = port
+        self._host, self._port = host, port
         self._middlewares = middlewares
         notices = Notices()
         clock = clock or SystemClock()
         engine = Engine(self._store, clock, notices, check_run_time=check_run_time)
         log = AccessLog(access_log).tell if access_log is not None else None
-        self._journal = Journal(clock, notices, log)
-        self._page = PageRoutes(self._store, self._journal, notices)
+        self._journal = Journal(clock, notices, log, max_kept=max_kept)
+        self._page = PageRoutes(self._store, self._journal, notices, clock)
         self._reads = LiveReads(self._store, notices)
         self._polls = LongPolls(self._store, notices, clock)
         plan = FaultPlan(faults or FaultScript())
@@ -154,7 +167,9 @@ class DevServer:
         try:
             self._runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S)
             await self._runner.setup()
-            self._listener = await listen(self._runner, self._host, self._port, self._limits)
+            self._listener = await listen(
+                self._runner, self._host, self._port, self._limits, self._journal.refuse
+            )
         except BaseException:
             await self.aclose()
             raise

@@ -2,7 +2,7 @@
 
 A request that cannot be parsed is answered in JSON like any other refusal: 431 when its line or its headers
 are too long or too many, 408 when its headers do not come in time, else 400. Nothing of it is repeated or
-logged: it may hold a token.
+logged, but that it was refused: it may hold a token.
 """
 
 from __future__ import annotations
@@ -19,17 +19,22 @@ from aiohttp.http_exceptions import LineTooLong
 
 from eventclient.wire.replies import Refused
 
+from .account import has_account
 from .limits import Limits
 from .responses import refused_response
 
 CODE_MALFORMED_REQUEST: Final = "malformed-request"
 CODE_HEADERS_TOO_LARGE: Final = "headers-too-large"
 CODE_TOO_SLOW: Final = "request-timeout"
+CODE_EXPECTATION_FAILED: Final = "expectation-failed"
 MAX_WAITING_REQUESTS: Final = 512
 """How many requests one connection may send ahead of their answers."""
 
 _TOO_SLOW: Final = Refused(408, CODE_TOO_SLOW, "the headers did not come in time")
 _TOO_MANY: Final = Refused(503, "too-many-connections", "the server has as many connections as it takes", 1)
+
+Tell = Callable[[int, str], None]
+"""Is told the status and the code of a refusal."""
 
 logger = logging.getLogger("eventclient.devserver")
 
@@ -37,13 +42,18 @@ logger = logging.getLogger("eventclient.devserver")
 class Connection(web.RequestHandler):
     """One connection of the server.
 
+    Args:
+        tell: of requests that are refused here, and that no middleware gets to see.
+
     Attributes:
         lost: set when the connection is gone.
     """
 
-    __slots__ = ("_arriving", "_limits", "_request", "_taking_over", "_timer", "lost")
+    __slots__ = ("_arriving", "_limits", "_request", "_taking_over", "_tell", "_timer", "lost")
 
-    def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
+    def __init__(
+        self, server: web.Server, loop: asyncio.AbstractEventLoop, limits: Limits, tell: Tell
+    ) -> None:
         super().__init__(
             server,
             loop=loop,
@@ -56,6 +66,7 @@ class Connection(web.RequestHandler):
             auto_decompress=False,
         )
         self._limits = limits
+        self._tell = tell
         self._request: web.BaseRequest | None = None
         self._arriving = False
         self._taking_over = False
@@ -107,7 +118,10 @@ class Connection(web.RequestHandler):
     ) -> tuple[web.StreamResponse, bool]:
         if isinstance(resp, web.HTTPException):
             # The one the framework raises before any middleware: an expectation nobody knows.
-            resp = refused_response(Refused(resp.status, "expectation-failed", resp.reason))
+            refused = Refused(resp.status, CODE_EXPECTATION_FAILED, resp.reason)
+            if not has_account(request):
+                self._tell(refused.status, refused.code)
+            resp = refused_response(refused)
             resp.force_close()
         return await super().finish_response(request, resp, start_time)
 
@@ -123,7 +137,11 @@ class Connection(web.RequestHandler):
             logger.error("a request could not be answered", exc_info=exc)
         if request.writer.output_size > 0:
             raise ConnectionError("an answer has begun already")
-        response = refused_response(_refusal_of(status, exc))
+        refused = _refusal_of(status, exc)
+        # The end of one whose handler failed has been told.
+        if not has_account(request):
+            self._tell(refused.status, refused.code)
+        response = refused_response(refused)
         response.force_close()
         return response
 
@@ -139,6 +157,7 @@ class Connection(web.RequestHandler):
     def _refuse_slow_headers(self) -> None:
         if self.transport is not None:
             self.transport.write(encode_refusal(_TOO_SLOW))
+            self._tell(_TOO_SLOW.status, _TOO_SLOW.code)
         self.force_close()
 
     def _set_timer(self, delay_s: float | None, then: Callable[[], None] | None = None) -> None:
@@ -158,14 +177,19 @@ def wants_other_protocol(request: web.BaseRequest) -> bool:
 class Overflow(asyncio.Protocol):
     """A connection beyond the limit: told so, and closed."""
 
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         writable = cast(asyncio.Transport, transport)
         writable.write(encode_refusal(_TOO_MANY))
+        self._tell(_TOO_MANY.status, _TOO_MANY.code)
         writable.close()
 
 
-async def listen(runner: web.AppRunner, host: str, port: int, limits: Limits) -> asyncio.Server:
+async def listen(runner: web.AppRunner, host: str, port: int, limits: Limits, tell: Tell) -> asyncio.Server:
     """Take connections for the server of `runner`, which has been set up and ends them when it is cleaned up.
+    `tell` hears of what is refused before there is a request to route.
 
     Raises:
         OSError: the address cannot be listened on.
@@ -177,8 +201,8 @@ async def listen(runner: web.AppRunner, host: str, port: int, limits: Limits) ->
 
     def accept() -> asyncio.Protocol:
         if len(server.connections) >= limits.max_connection_count:
-            return Overflow()
-        return Connection(server, loop, limits)
+            return Overflow(tell)
+        return Connection(server, loop, limits, tell)
 
     return await loop.create_server(accept, host, port, backlog=128)
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from eventclient.model.ids import slot_of
 from eventclient.wire.spec import CURSOR_EVENT_PREFIX
+
+CODE_BAD_CURSOR: Final = "invalid-cursor"
+"""Status 400: a cursor of a log, a list or a stream that this server did not make."""
 
 
 def encode_cursor(event_id: str) -> str:

@@ -58,12 +58,12 @@ from eventclient.wire.posted import PostedEvent
 from eventclient.wire.replies import LogPart, Refused, Written
 
 from .admission import Candidate, admit, check_batch, is_posted_pair
-from .cursor import decode_cursor, encode_cursor
+from .cursor import CODE_BAD_CURSOR, decode_cursor, encode_cursor
 from .draft import Draft
 from .hooks import rule_hook
 from .legacy import rule_version
 from .notices import Notices
-from .ruling import CODE_RUN_NOT_FOUND, Repeated, Ruling
+from .ruling import Repeated, Ruling, no_run
 from .runs import rule_attributes, rule_run
 from .state import LogQuery, LogRow, State, Wanted
 from .steps import rule_step
@@ -71,7 +71,6 @@ from .store import Decision, Store, T
 from .waits import rule_wait
 
 PAGE_SIZE: Final = 1000
-CODE_BAD_CURSOR: Final = "invalid-cursor"
 CODE_RUN_TIME: Final = "run-id-time"
 MAX_RUN_AGE: Final = timedelta(hours=24)
 MAX_RUN_LEAD: Final = timedelta(minutes=5)
@@ -191,7 +190,7 @@ class Engine:
 def _check_run(draft: Draft) -> Refused | None:
     """Why the run takes no batches; None when it does."""
     if draft.run is None:
-        return Refused(404, CODE_RUN_NOT_FOUND, f"there is no run {draft.run_id}")
+        return no_run(draft.run_id)
     if (draft.run.spec_version or 0) < spec.MIN_SLOT_SPEC_VERSION:
         code = spec.CODE_BATCH_REQUIRES_SLOT_IDENTITY
         version = spec.MIN_SLOT_SPEC_VERSION

@@ -28,7 +28,7 @@ from .attributes import InvalidAttributesError, merge_attributes
 from .draft import Draft
 from .notices import Notices
 from .retention import is_expired, retire
-from .ruling import CODE_RUN_NOT_FOUND, Repeated, Ruling, refuse
+from .ruling import Repeated, Ruling, no_run, refuse
 from .runs import new_run
 from .state import Changes, State, Wanted
 from .store import Decision, Store, T
@@ -114,7 +114,7 @@ class DirectChanges:
         def decide(state: State) -> Decision[Run | Refused | None]:
             run = state.run
             if run is None:
-                return Decision(_no_run(run_id))
+                return Decision(no_run(run_id))
             if not is_legacy(run):
                 return Decision(None)
             if run_state(run) is RunState.CANCELLED:
@@ -139,7 +139,7 @@ class DirectChanges:
 
         def decide(state: State) -> Decision[Run | Refused]:
             if state.run is None:
-                return Decision(_no_run(run_id))
+                return Decision(no_run(run_id))
             try:
                 merged = merge_attributes(state.run.attributes, pairs, allow_reserved=allow_reserved)
             except InvalidAttributesError as error:
@@ -153,7 +153,3 @@ class DirectChanges:
         answer = await self._store.change(Wanted(run_id=run_id), decide)
         self._notices.tell(run_id)
         return answer
-
-
-def _no_run(run_id: str) -> Refused:
-    return Refused(404, CODE_RUN_NOT_FOUND, f"there is no run {run_id}")

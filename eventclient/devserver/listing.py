@@ -14,7 +14,7 @@ from eventclient.wire import spec
 from eventclient.wire.flat import encode_page
 from eventclient.wire.stored import encode_entity
 
-from .engine import CODE_BAD_CURSOR
+from .cursor import CODE_BAD_CURSOR
 from .requests import read_descending, read_limit, refusal, wants_payloads
 from .store import Listed
 

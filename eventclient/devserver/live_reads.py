@@ -8,7 +8,7 @@ from dataclasses import replace
 from aiohttp import web
 
 from .notices import POLL_S, Listener, Notices
-from .store import Store, StreamQuery
+from .store import Store, StoreUnavailableError, StreamQuery
 
 
 class LiveReads:
@@ -41,7 +41,7 @@ class LiveReads:
                     await self._copy(query, transport, response, listener)
                 else:
                     _break(transport)
-            except ConnectionError:
+            except (ConnectionError, StoreUnavailableError):
                 # The reader has gone in the middle of a write, or the database in the middle of a read:
                 # neither is the end of the stream.
                 transport.close()
@@ -55,8 +55,14 @@ class LiveReads:
         response: web.StreamResponse,
         listener: Listener,
     ) -> None:
+        seen_count = 0
         while not transport.is_closing():
             part = await self._store.read_stream(query)
+            if part.chunk_count < seen_count:
+                # The chunks went with the other payloads of the run: the stream did not end here.
+                _break(transport)
+                return
+            seen_count = part.chunk_count
             for chunk in part.chunks:
                 if chunk:
                     await response.write(chunk)

@@ -14,8 +14,8 @@ from eventclient.wire.posted import PostedEvent, decode_event
 from eventclient.wire.replies import Refused
 
 from .admission import CODE_BATCH_TOO_LARGE, is_identifier
-from .cursor import decode_cursor
-from .engine import CODE_BAD_CURSOR, PAGE_SIZE
+from .cursor import CODE_BAD_CURSOR, decode_cursor
+from .engine import PAGE_SIZE
 from .limits import LIMITS
 from .state import LogQuery
 
@@ -24,6 +24,9 @@ CODE_MALFORMED_FRAMES: Final = "malformed-frames"
 CODE_MALFORMED_BODY: Final = "malformed-body"
 CODE_INVALID_REQUEST: Final = "invalid-request"
 CODE_BODY_TOO_LARGE: Final = "body-too-large"
+
+_MAX_DIGITS: Final = 9
+"""Every database takes such a number as any kind of integer."""
 
 
 class RefusalError(Exception):
@@ -131,6 +134,7 @@ def read_log_query(request: web.Request, run_id: str, *, correlation_id: str | N
         limit=limit + 1 if limit is not None else None,
         descending=read_descending(request),
         correlation_id=correlation_id,
+        payloads=wants_payloads(request),
     )
 
 
@@ -145,11 +149,24 @@ def read_descending(request: web.Request, default: bool = False) -> bool:
 def read_limit(request: web.Request, default: int = PAGE_SIZE) -> int | None:
     """The page size: what the caller names, within 1..1000; all rows when it wants them all."""
     text = request.query.get("limit")
+    if text is None and request.query.get("returnAll") == "true":
+        return None
+    return min(read_number(request, "limit", default, least=1), PAGE_SIZE)
+
+
+def read_number(
+    request: web.Request, name: str, default: int, *, least: int | None = 0, code: str = CODE_INVALID_REQUEST
+) -> int:
+    """A whole number of the query, from `least` up; None takes negative ones, too."""
+    text = request.query.get(name)
     if text is None:
-        return None if request.query.get("returnAll") == "true" else default
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
-        raise refusal(CODE_INVALID_REQUEST, "limit is no whole number from 1 up")
-    return min(int(text), PAGE_SIZE)
+        return default
+    digits = text if least is not None else text.removeprefix("-")
+    if digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS:
+        number = int(text)
+        if least is None or number >= least:
+            return number
+    raise refusal(code, f"{name} is no whole number" + ("" if least is None else f" from {least} up"))
 
 
 def read_query_id(request: web.Request, name: str) -> str:

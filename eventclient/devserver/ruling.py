@@ -44,6 +44,11 @@ _CODES: Final[Mapping[Refusal, str]] = {
 }
 
 
+def no_run(run_id: str) -> Refused:
+    """What everything that needs a run says when there is none."""
+    return Refused(404, CODE_RUN_NOT_FOUND, f"there is no run {run_id}")
+
+
 def refuse(
     refusal: Refusal, draft: Draft, candidate: Candidate, *, retry_after: datetime | None = None
 ) -> Refused:

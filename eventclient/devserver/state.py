@@ -110,6 +110,8 @@ class LogQuery:
         before: ascending only: slots smaller than this one.
         limit: most rows; None reads them all.
         correlation_id: only events that carry it.
+        payloads: whether the rows are to hold their payloads; without, every payload is empty and none is
+            read from the disk.
     """
 
     run_id: str
@@ -118,3 +120,4 @@ class LogQuery:
     limit: int | None = None
     descending: bool = False
     correlation_id: str | None = None
+    payloads: bool = True

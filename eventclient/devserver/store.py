@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
 from eventclient.model.entities import Hook, Run, Step
@@ -104,6 +105,26 @@ class StreamPart:
     closed: bool
 
 
+class StoreUnavailableError(Exception):
+    """The database cannot be used at the moment, and no change is to blame. Nothing was written."""
+
+
+class CommitLostError(Exception):
+    """The connection broke while the commit was under way: it happened or it did not, and nobody knows."""
+
+
+class StreamExpiredError(Exception):
+    """The payloads of the run are gone, so its streams take nothing more. Nothing was written.
+
+    Attributes:
+        expired_at: since when they are gone.
+    """
+
+    def __init__(self, expired_at: datetime) -> None:
+        super().__init__(f"the run has expired at {expired_at.isoformat()}")
+        self.expired_at = expired_at
+
+
 class Store(Protocol):
     """Keeps runs, their logs and their streams.
 
@@ -131,8 +152,9 @@ class Store(Protocol):
         Cancelled, the change is committed whole or not at all.
 
         Raises:
-            Exception: what `decide` or the database raised; nothing was saved then, unless the store says
-                that the connection broke during the commit.
+            StoreUnavailableError: nothing was saved; the same change may be saved later.
+            CommitLostError: it was saved or not.
+            Exception: what `decide` or the database raised; nothing was saved then.
         """
 
     async def read_log(self, query: LogQuery) -> list[LogRow] | None:
@@ -152,6 +174,11 @@ class Store(Protocol):
 
         Returns:
             False when the stream is closed already; nothing was written then. A stream needs no run.
+
+        Raises:
+            StoreUnavailableError: nothing was written; the same may be written later.
+            StreamExpiredError: the payloads of the run are gone; nothing was written. Whatever was written
+                before they went, at the same time even, went along.
         """
 
     async def read_stream(self, query: StreamQuery) -> StreamPart:

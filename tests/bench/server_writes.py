@@ -45,7 +45,7 @@ WHEN = datetime(2026, 11, 30, 2, 8, 43, 611000, tzinfo=UTC)
 PLACEHOLDER = "step_00000000000000000000000000"
 PAYLOAD = b"devl" + b"x" * 60
 HEAD = (
-    "POST {path} HTTP/1.1\r\nHost: h\r\nContent-Type: application/octet-stream\r\n"
+    "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
     "Content-Length: {length}\r\n\r\n"
 )
 WARM_UP = 3

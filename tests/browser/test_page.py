@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,16 +15,28 @@ from aiohttp.typedefs import Handler
 
 from eventclient.devserver.account import account_of
 from eventclient.devserver.app import DevServer
+from eventclient.devserver.faults import FaultScript
 from eventclient.devserver.stores.sqlite import SqliteStore
 from tests.devserver.api import RUN, Api, event
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Locator, Page
+    from playwright.async_api import Browser, Locator, Page, Route
 
 pytestmark = pytest.mark.browser
 
 MARKUP = "<img src=x onerror=alert(1)>"
 PATIENCE_MS = 30_000
+DELAYS = """
+    const wait = setTimeout;
+    window.delays = [];
+    window.setTimeout = (then, delay) => { delays.push(delay); return wait(then, 20); };
+"""
+"""Keeps how long the page would wait, and lets it wait hardly at all."""
+TURN = """(hidden) => {
+    Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+"""Turns to another tab, or back."""
 
 
 @web.middleware
@@ -31,7 +44,8 @@ async def throttle_on_request(request: web.Request, handler: Handler) -> web.Str
     if "Throttle" not in request.headers:
         return await handler(request)
     account_of(request).faults.append("throttle")
-    return web.json_response({"code": "slow-down"}, status=429, headers={"Retry-After": "2"})
+    headers = {"Retry-After": request.headers["Throttle"]}
+    return web.json_response({"code": "slow-down"}, status=429, headers=headers)
 
 
 class Block(NamedTuple):
@@ -56,10 +70,16 @@ class Viewer:
         page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
 
     @classmethod
-    async def of(cls, browser: Browser, url: str, **options: Any) -> Viewer:
+    async def of(cls, browser: Browser, url: str, *, script: str = "", **options: Any) -> Viewer:
+        """A viewer of what is at `url`, where `script` has run before anything else."""
         viewer = cls(await browser.new_page(viewport={"width": 1360, "height": 900}, **options))
+        await viewer.page.add_init_script(script)
         await viewer.page.goto(url)
         return viewer
+
+    async def connection(self, state: str) -> None:
+        """Wait until the page says how its connection is."""
+        await self.page.locator(f"#connection.{state}").wait_for()
 
     async def open_run(self, name: str) -> None:
         await self.page.get_by_role("link", name=name, exact=True).click()
@@ -101,10 +121,29 @@ async def checkout(api: Api) -> None:
     await api.post("wait_created", "wait_0", resumeAt=now, at=now)
     await api.post("hook_created", "hook_0", token="s3cret", at=now)
     done = steps("step_0", "step_1", kind="step_completed", result=b"devl", at=now)
-    await api.post("step_completed", "step_0", result=b"devl", headers={"Throttle": "1"}, at=now)
+    await api.post("step_completed", "step_0", result=b"devl", headers={"Throttle": "2"}, at=now)
     await api.batch(*done)
     await api.batch(done[0], event("step_completed", "step_2", result=b"devl", at=now))
     await api.post("step_completed", "step_2", result=b"devl", at=now)
+
+
+async def test_a_batch_that_was_handled_twice_shows_both_times(
+    browser: Browser, session: aiohttp.ClientSession
+) -> None:
+    script = FaultScript.parse('[[rule]]\nfault = "twice"\nroute = "batch"')
+    async with DevServer(faults=script) as server:
+        api = Api(session, server.url)
+        await api.pending_run(workflowName="twice")
+        await api.post("run_started")
+        await api.batch(*steps("a", "b", "c", stepName="work"))
+        viewer = await Viewer.of(browser, server.url)
+        await viewer.open_run("twice")
+        slots = " ".join(["3 4 5", *["\N{EN DASH}"] * 3])
+        assert (await viewer.blocks())[-1] == Block("Batch of 3", slots, "conflict fault")
+        block = viewer.page.locator("#events tbody.group")
+        assert await block.locator("tr.delivery").all_inner_texts() == ["Delivery 1", "Delivery 2"]
+        assert "3 written · 3 conflicts" in await block.locator(".title").inner_text()
+        assert viewer.complaints == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -213,7 +252,7 @@ async def test_a_token_is_asked_for(browser: Browser, session: aiohttp.ClientSes
         await field.fill("right")
         await page.get_by_role("button", name="Open").click()
         await viewer.open_run("flow")
-        await page.locator("#connection.live").wait_for()
+        await viewer.connection("live")
         assert await field.input_value() == ""
         assert "right" not in page.url
         assert await page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
@@ -235,10 +274,98 @@ async def test_a_server_that_comes_back_is_found_again(
         await Api(session, url).running_run()
         viewer = await Viewer.of(browser, f"{url}/#run={RUN}")
         await viewer.slot(2).wait_for()
-        await viewer.page.locator("#connection.live").wait_for()
-    await viewer.page.locator("#connection.lost").wait_for()
+        await viewer.connection("live")
+    await viewer.connection("lost")
     async with DevServer(store, port=urlsplit(url).port or 0):
-        await viewer.page.locator("#connection.live").wait_for()
+        await viewer.connection("live")
         await Api(session, url).batch(*steps("late", stepName="work"))
         await viewer.slot(3).wait_for()
         assert await viewer.slots() == [1, 2, 3]
+
+
+async def test_a_server_that_has_nothing_to_say_is_connected(browser: Browser) -> None:
+    async with DevServer() as server:
+        url = server.url
+        viewer = await Viewer.of(browser, url, script=DELAYS, bypass_csp=True)
+        await viewer.connection("live")
+        await viewer.page.evaluate(TURN, True)
+        await viewer.connection("paused")
+        await viewer.page.evaluate(TURN, False)
+        await viewer.connection("live")
+    await viewer.connection("lost")
+    await viewer.page.wait_for_function("delays.at(-1) > 2000")
+    async with DevServer(port=urlsplit(url).port or 0):
+        await viewer.connection("live")
+        await viewer.page.evaluate("delays.length = 0")
+    # It waits as shortly as if it had never been without a connection.
+    await viewer.page.wait_for_function("delays.length > 2")
+    assert await viewer.page.evaluate("delays.slice(0, 3)") == [500, 1000, 2000]
+
+
+@pytest.mark.parametrize("path", ["**/__runs", f"**/__runs/{RUN}?*"])
+async def test_a_mistake_of_the_page_is_no_lost_connection(
+    browser: Browser, session: aiohttp.ClientSession, path: str
+) -> None:
+    asked: list[str] = []
+
+    async def answer(route: Route) -> None:
+        asked.append(route.request.url)
+        await route.fulfill(json={"runs": None})
+
+    async with DevServer() as server:
+        await Api(session, server.url).running_run()
+        viewer = await Viewer.of(browser, "about:blank", script=DELAYS)
+        await viewer.page.route(path, answer)
+        await viewer.page.goto(f"{server.url}/#run={RUN}")
+        await viewer.connection("broken")
+        assert len(viewer.complaints) == len(asked) == 1
+
+
+async def test_a_date_to_retry_after_is_shown_as_one(
+    browser: Browser, session: aiohttp.ClientSession
+) -> None:
+    async with DevServer(middlewares=[throttle_on_request]) as server:
+        api = Api(session, server.url)
+        await api.running_run()
+        for text in ("Sun, 06 Nov 1994 08:49:37 GMT", "soon"):
+            await api.post("step_created", "step_0", stepName="work", headers={"Throttle": text})
+        viewer = await Viewer.of(browser, f"{server.url}/#run={RUN}", timezone_id="UTC")
+        titles = viewer.page.locator("#events .title .what")
+        await titles.nth(1).wait_for()
+        told = await titles.all_inner_texts()
+        assert [text.partition("retry after ")[2] for text in told] == ["1994-11-06 08:49:37", "soon"]
+
+
+async def test_any_number_of_marks_can_be_gone_through(
+    browser: Browser, session: aiohttp.ClientSession
+) -> None:
+    async def answer(route: Route) -> None:
+        response = await route.fetch()
+        part = {**json.loads(await response.text()), "places": list(range(300_000))}
+        await route.fulfill(response=response, json=part)
+
+    async with DevServer() as server:
+        api = Api(session, server.url)
+        await api.running_run()
+        for number in range(8):
+            await api.batch(*steps(*(f"step_{number}_{each}" for each in range(50)), stepName="work"))
+        viewer = await Viewer.of(browser, "about:blank")
+        await viewer.page.route(f"**/__runs/{RUN}?*", answer)
+        await viewer.page.goto(f"{server.url}/#run={RUN}&from=1")
+        await viewer.slot(200).wait_for()
+        assert await viewer.page.evaluate("view.places.length") == 1000
+        await viewer.page.get_by_role("button", name="Mark behind").click()
+        await viewer.slot(402).wait_for()
+        assert viewer.complaints == []
+
+
+async def test_refusals_are_shown_up_to_a_bound(browser: Browser, session: aiohttp.ClientSession) -> None:
+    async with DevServer() as server:
+        api = Api(session, server.url)
+        await api.running_run()
+        viewer = await Viewer.of(browser, f"{server.url}/#run={RUN}")
+        await viewer.slot(2).wait_for()
+        for _ in range(410):
+            await api.post("step_created", "step_0", stepName="work")
+        await viewer.page.get_by_text("409 conflicts").wait_for()
+        assert await viewer.page.locator("#events .refusal").count() == 400

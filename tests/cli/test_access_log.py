@@ -9,13 +9,17 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 from click.testing import CliRunner
 
+from eventclient.cli.access_log import LogWriter
 from eventclient.cli.main import cli
 
 ROOT = Path(__file__).parent.parent.parent
@@ -97,6 +101,85 @@ async def test_a_reader_that_goes_away_does_not_end_the_server() -> None:
     _, err = await process.communicate()
     assert process.returncode == 0
     assert err.decode().splitlines() == ["the access log ends here, it cannot be written: Broken pipe"]
+
+
+async def test_a_reader_that_never_reads_stops_neither_the_server_nor_its_end() -> None:
+    reader, writer = os.pipe()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "eventclient", "serve", "--port", "0"),
+        stdout=writer,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    os.close(writer)
+    assert process.stderr is not None
+    told = (await process.stderr.readline()).decode()
+    url = re.search(r"http://127\.0\.0\.1:\d+", told)
+    assert url is not None, told
+    try:
+        # Far more than a pipe holds.
+        await asyncio.wait_for(ask(url[0], 2000), 60)
+        process.send_signal(signal.SIGTERM)
+        _, err = await asyncio.wait_for(process.communicate(), 60)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        os.close(reader)
+    assert process.returncode == 0
+    assert err.decode().splitlines() == ["the end of the access log is missing, nobody reads it"]
+
+
+# -- the writer alone --------------------------------------------------------------------------
+
+LINES = [json.dumps({"line": number, "filler": "x" * 200}) for number in range(3000)]
+
+
+def read_after(writer: LogWriter, reader: int) -> list[dict[str, Any]]:
+    """Read what the writer writes until it has closed its end."""
+    with ThreadPoolExecutor(1) as pool, open(reader, "rb") as opened:
+        closed = pool.submit(writer.close, 30)
+        data = opened.read()
+        closed.result()
+    return [json.loads(line) for line in data.splitlines()]
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_what_waits_for_its_reader_comes_whole_and_in_order(blocking: bool) -> None:
+    reader, end = os.pipe()
+    os.set_blocking(end, blocking)
+    writer = LogWriter(FileIO(end, "w"))
+    for line in LINES:
+        writer.take(line)
+    assert [told["line"] for told in read_after(writer, reader)] == list(range(3000))
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_what_is_too_much_is_counted_where_it_is_missing(blocking: bool) -> None:
+    reader, end = os.pipe()
+    os.set_blocking(end, blocking)
+    writer = LogWriter(FileIO(end, "w"), max_waiting_bytes=50_000)
+    for line in LINES:
+        writer.take(line)
+    told = read_after(writer, reader)
+    at = 0
+    for each in told:
+        assert each.get("line", at) == at
+        at += each.get("dropped", 1)
+    assert at == 3000
+    assert 0 < sum("dropped" in each for each in told) < len(told)
+    assert sum(each.get("dropped", 0) for each in told) > 1000
+
+
+def test_an_end_that_nobody_reads_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    reader, end = os.pipe()
+    writer = LogWriter(FileIO(end, "w"))
+    for line in LINES:
+        writer.take(line)
+    writer.close(0)
+    assert capsys.readouterr().err == "the end of the access log is missing, nobody reads it\n"
+    assert [told["line"] for told in read_after(writer, reader)] == list(range(3000))
 
 
 def test_a_file_that_cannot_be_written_ends_it_with_2(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ async def exchange(url: str, *pieces: bytes) -> RawAnswer:
 
 def head(method: str, path: str, **fields: str | int) -> bytes:
     """A request line and headers; underscores in names are dashes."""
-    lines = [f"{method} {path} HTTP/1.1", "Host: x"]
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in fields.items()]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 

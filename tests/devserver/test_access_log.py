@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -15,8 +16,10 @@ from eventclient.devserver.access_log import AccessLog, line_of
 from eventclient.devserver.account import EventAccount, account_of
 from eventclient.devserver.app import DevServer
 from eventclient.devserver.faults import FaultScript
+from eventclient.devserver.limits import Limits
 from eventclient.devserver.run_records import Record
 from tests.devserver.api import AT, RUN, Api, event
+from tests.devserver.raw import RawAnswer, connected, exchange, head, request
 from tests.support.fake_clock import FakeClock
 
 BARE: dict[str, Any] = {
@@ -93,6 +96,24 @@ def test_a_log_that_cannot_be_written_ends_with_a_warning(caplog: pytest.LogCapt
     ]
 
 
+def test_whatever_writing_raises_is_warned_of_once_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    lines: list[str] = []
+
+    def write(line: str) -> None:
+        lines.append(line)
+        if len(lines) < 3:
+            raise ValueError("I/O operation on closed file.")
+
+    log = AccessLog(write)
+    for _ in range(4):
+        log.tell(Record(**BARE))
+    assert len(lines) == 4
+    (warning,) = caplog.records
+    assert warning.getMessage() == "the access log lacks a line, and may lack more"
+    assert warning.exc_info is not None
+    assert isinstance(warning.exc_info[1], ValueError)
+
+
 # -- over HTTP ---------------------------------------------------------------------------------
 
 
@@ -160,6 +181,103 @@ async def test_without_a_log_requests_are_served_all_the_same(
 ) -> None:
     async with DevServer(clock=clock) as server:
         assert (await Api(session, server.url).pending_run()).status == 200
+
+
+async def test_of_a_stranger_there_is_a_line_and_nothing_is_kept(
+    session: aiohttp.ClientSession, clock: FakeClock
+) -> None:
+    lines: list[str] = []
+    async with DevServer(clock=clock, token="s3cret", access_log=lines.append, max_kept=20) as server:
+        api = Api(session, server.url)
+        session.headers["Authorization"] = "Bearer s3cret"
+        await api.running_run()
+        for run in (RUN, "wrun_other"):
+            for _ in range(20):
+                stranger = {"Authorization": "Bearer wrong"}
+                answer = await api.send(f"/runs/{run}/events/batch", b"x", headers=stranger)
+                assert answer.status == 401
+        part = (await api.request("GET", f"/__runs/{RUN}")).json
+    assert [request["status"] for request in part["requests"]] == [200, 200]
+    assert (part["tally"], part["position"]["number"]) == ({"requests": 2}, 2)
+    told = [json.loads(line) for line in lines[2:-1]]
+    assert [(line["status"], line["code"]) for line in told] == [(401, "unauthorized")] * 40
+
+
+async def refused_before_it_is_routed(url: str, kind: str) -> RawAnswer:
+    if kind == "slow":
+        return await exchange(url, b"GET /s3cret HTTP/1.1\r\nX: s3cret\r\n")
+    if kind == "one too many":
+        async with connected(url) as (reader, writer):
+            writer.write(head("GET", "/healthz"))
+            await reader.readuntil(b"ok")
+            return await exchange(url, b"")
+    sent = {
+        "malformed": b"s3cret\r\n\r\n",
+        "long": request("GET", "/healthz", X="s3cret" * 2000),
+        "expectation": request("GET", "/healthz", Expect="s3cret"),
+    }
+    return await exchange(url, sent[kind])
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "code"),
+    [
+        ("malformed", 400, "malformed-request"),
+        ("slow", 408, "request-timeout"),
+        ("expectation", 417, "expectation-failed"),
+        ("long", 431, "headers-too-large"),
+        ("one too many", 503, "too-many-connections"),
+    ],
+)
+async def test_what_is_refused_before_it_is_a_request_has_its_line(kind: str, status: int, code: str) -> None:
+    lines: list[str] = []
+    limits = Limits(max_connection_count=1, header_timeout_s=0.05)
+    async with DevServer(clock=FakeClock(), limits=limits, access_log=lines.append) as server:
+        assert (await refused_before_it_is_routed(server.url, kind)).code == (status, code)
+    assert "s3cret" not in "".join(lines)
+    told = [line for line in map(json.loads, lines) if line["path"] != "/healthz"]
+    assert told == [
+        {
+            "time": "2026-01-01T00:00:00.000+00:00",
+            "method": "-",
+            "path": "-",
+            "route": "-",
+            "status": status,
+            "code": code,
+            "bytes_in": 0,
+            "bytes_out": 0,
+        }
+    ]
+
+
+@pytest.mark.parametrize(("error", "status"), [(ValueError("x"), 500), (web.HTTPConflict(), 409)])
+async def test_a_request_that_fails_has_one_line(
+    session: aiohttp.ClientSession, error: Exception, status: int
+) -> None:
+    @web.middleware
+    async def fail(request: web.Request, handler: Handler) -> web.StreamResponse:
+        raise error
+
+    lines: list[str] = []
+    async with DevServer(middlewares=[fail], access_log=lines.append) as server:
+        assert (await Api(session, server.url).request("GET", "/healthz")).status == status
+    (told,) = map(json.loads, lines)
+    assert (told["path"], told["status"]) == ("/healthz", status)
+
+
+async def test_a_log_that_raises_hurts_no_request(
+    session: aiohttp.ClientSession, clock: FakeClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (tmp_path / "log").open("w") as file:
+        pass
+    async with DevServer(clock=clock, access_log=lambda line: print(line, file=file)) as server:
+        api = Api(session, server.url)
+        await api.running_run()
+        assert (await api.post("step_created", "s", stepName="work")).status == 200
+        part = (await api.request("GET", f"/__runs/{RUN}")).json
+    # What comes after the log is done, too: the page knows all of them.
+    assert [[told["slot"] for told in request["events"]] for request in part["requests"]] == [[1], [2], [3]]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 async def test_injected_faults_are_told_with_what_came_of_them(

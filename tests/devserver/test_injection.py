@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -254,6 +255,18 @@ async def test_a_live_read_is_lost_before_it_begins(misbehaving: Any, fault: str
         assert answer.data == b""
 
 
+@pytest.mark.parametrize(
+    "rule", [{"fault": "refuse", "status": 503}, {"fault": "garbage", "content": "wrong"}]
+)
+async def test_a_live_read_is_answered_with_something_else(misbehaving: Any, rule: dict[str, Any]) -> None:
+    async with misbehaving({**rule, "commit": True, "route": "stream-read"}) as it:
+        await it.api.request("PUT", f"/api/v2/runs/{RUN}/stream/s", data=b"chunk")
+        answer = await exchange(it.url, request("GET", f"/api/v3/runs/{RUN}/stream/s"))
+        assert answer.status == rule.get("status", 200)
+        assert "transfer-encoding" not in answer.head
+        assert len(answer.body) == int(answer.head["content-length"])
+
+
 async def test_a_live_read_is_cut(misbehaving: Any) -> None:
     async with misbehaving({"fault": "cut", "at_bytes": 6, "route": "stream-read", "times": 1}) as it:
         for chunk in (b"abcd", b"efgh"):
@@ -332,6 +345,47 @@ async def test_twice(misbehaving: Any, answer: str, statuses: list[int]) -> None
     async with misbehaving({"fault": "twice", "answer": answer, **ONLY_BATCHES}) as it:
         assert (await it.api.send(f"/runs/{RUN}/events/batch", WAITS)).statuses == statuses
         assert await it.count() == 4
+
+
+@pytest.mark.parametrize("answer", ["first", "second"])
+async def test_both_deliveries_are_told_of(session: aiohttp.ClientSession, answer: str) -> None:
+    lines: list[str] = []
+    script = FaultScript.parse(f'[[rule]]\nfault = "twice"\nanswer = "{answer}"\nroute = "batch"\nnth = 1')
+    async with DevServer(faults=script, access_log=lines.append) as server:
+        api = Api(session, server.url)
+        await api.running_run()
+        for _ in range(2):
+            await api.send(f"/runs/{RUN}/events/batch", WAITS)
+        part = (await api.request("GET", f"/__runs/{RUN}")).json
+    once, plain = (json.loads(line)["events"] for line in lines[2:4])
+    assert [(told["status"], told.get("slot"), told["delivery"]) for told in once] == [
+        (200, 3, 1),
+        (200, 4, 1),
+        (409, None, 2),
+        (409, None, 2),
+    ]
+    # The number says nothing where there is but one.
+    assert [(told["status"], "delivery" in told) for told in plain] == [(409, False)] * 2
+    shown = part["requests"][2]
+    assert [(told["slot"], told["delivery"]) for told in shown["events"]] == [
+        (3, 1),
+        (4, 1),
+        (None, 2),
+        (None, 2),
+    ]
+    assert shown["marks"] == {"conflict": 2, "fault": 1}
+    assert part["tally"]["batches"] == 2
+
+
+async def test_one_event_twice_is_no_batch(session: aiohttp.ClientSession) -> None:
+    script = FaultScript.parse('[[rule]]\nfault = "twice"\nevent_type = "wait_created"')
+    async with DevServer(faults=script) as server:
+        api = Api(session, server.url)
+        await api.running_run()
+        await api.post("wait_created", "w", resumeAt=AT)
+        part = (await api.request("GET", f"/__runs/{RUN}")).json
+    assert [told["delivery"] for told in part["requests"][2]["events"]] == [1, 2]
+    assert "batches" not in part["tally"]
 
 
 @pytest.mark.parametrize("answer", ["first", "second"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from aiohttp import web
 from eventclient.devserver.account import MAX_NAME_CHARS, EventAccount, account_of
 from eventclient.devserver.journal import ANY_RUN, Journal
 from eventclient.devserver.notices import Notices
-from eventclient.devserver.run_records import Mark, Record, RunRecords
+from eventclient.devserver.run_records import RUN_WEIGHT, Mark, Record, RunRecords
 from tests.support.fake_clock import FakeClock
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -296,16 +297,57 @@ async def test_those_who_listen_are_told() -> None:
 
 
 async def test_the_oldest_is_forgotten_when_it_gets_too_much() -> None:
-    journal = Journal(FakeClock(), Notices(), max_kept=6)
+    journal = Journal(FakeClock(), Notices(), max_kept=6 + RUN_WEIGHT)
     await keep(journal, wrote(1), wrote(2))
     await keep(journal, wrote(1), run="other")
-    assert len(journal.of("r").since(0)) == 1
+    # Two runs weigh more than one.
+    assert not journal.of("r")
     await keep(journal, wrote(2), run="other")
     assert not journal.of("r")
     assert [kept.number for kept in journal.of("other").since(0)] == [2, 3]
     for slot in range(3, 20):
         await keep(journal, wrote(slot), run="other")
     assert len(journal.of("other").since(0)) == 3
+
+
+@pytest.mark.parametrize("run_count", [1, 10_000])
+@pytest.mark.parametrize("events", [(), (wrote(1),)])
+def test_what_is_kept_costs_what_it_weighs(run_count: int, events: tuple[EventAccount, ...]) -> None:
+    max_kept = 2000
+    journal = Journal(FakeClock(), Notices(), max_kept=max_kept)
+    tracemalloc.start()
+    try:
+        for number in range(2500):
+            wrote_here = tuple(each._replace(correlation_id=f"step_{number:026}") for each in events)
+            run_id = f"wrun_{number % run_count:026}"
+            journal._take(record(*wrote_here, run_id=run_id, status=429, duration_ms=number * 1.1))
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0 < journal._kept <= max_kept
+    # A run of each own would cost 2,400 bytes and more if it weighed nothing.
+    assert size < 700 * max_kept
+
+
+def test_an_empty_journal_weighs_nothing() -> None:
+    journal = Journal(FakeClock(), Notices(), max_kept=RUN_WEIGHT)
+    for number in range(5):
+        journal._take(record(wrote(1), run_id=str(number)))
+    assert (journal._kept, len(journal._records), len(journal._runs)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("run_id", ["r" * 257, "r" * 1000, "r%0Ax", "%2E%2E", "%1B%5B31m"])
+async def test_a_name_that_no_run_can_have_is_logged_and_not_kept(run_id: str) -> None:
+    async def handle(_: web.Request) -> web.Response:
+        return web.Response(status=400)
+
+    async with watching(handle) as watched:
+        head = f"POST /runs/{run_id}/things/x HTTP/1.1\r\nHost: h\r\n\r\n"
+        writer = await raw_request(watched.url, head)
+        told = await watched.record()
+        writer.close()
+        assert (told.status, told.number) == (400, 0)
+        assert watched.journal.number == 0
 
 
 # -- where it stands ---------------------------------------------------------------------------

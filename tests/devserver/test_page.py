@@ -19,7 +19,11 @@ from aiohttp.typedefs import Handler
 
 from eventclient.devserver.account import MAX_NAME_CHARS, account_of
 from eventclient.devserver.app import DevServer
+from eventclient.devserver.journal import Journal
+from eventclient.devserver.notices import Notices
 from eventclient.devserver.page.document import read_document
+from eventclient.devserver.page.news import LIST_PACE_S, LIST_PATIENCE_S, RunsNews
+from eventclient.devserver.page.timeline import Json, Timeline
 from eventclient.devserver.stores.sqlite import SqliteStore
 from tests.devserver.api import AT, RUN, Api, event
 from tests.devserver.conftest import MakeStore
@@ -199,6 +203,7 @@ async def test_events_of_one_request_are_told_together(api: Api) -> None:
         "status": 409,
         "code": "conflict",
         "slot": None,
+        "delivery": 1,
     }
     assert part["tally"] == {"requests": 4, "batches": 2, "conflict": 1}
 
@@ -345,7 +350,7 @@ async def test_a_run_that_another_server_writes_is_followed_too(
 
 
 async def test_the_list_of_runs_is_followed(
-    api: Api, server: DevServer, session: aiohttp.ClientSession
+    api: Api, server: DevServer, session: aiohttp.ClientSession, clock: FakeClock
 ) -> None:
     await api.pending_run("one")
     await api.pending_run("two")
@@ -354,15 +359,47 @@ async def test_the_list_of_runs_is_followed(
         assert first is not None
         assert [run["id"] for run in first["runs"]] == ["two", "one"]
         await api.post("run_started", run="one")
+        clock.advance(LIST_PACE_S)
         changed = await stream.next()
         assert changed is not None
         assert [(run["id"], run["status"], run["events"]) for run in changed["runs"]] == [
             ("one", "running", 2)
         ]
         await api.pending_run("three")
+        clock.advance(LIST_PACE_S)
         new = await stream.next()
         assert new is not None
         assert [run["id"] for run in new["runs"]] == ["three"]
+
+
+class Shifting(Timeline):
+    """A list of runs that no two reads find alike."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(SqliteStore(), journal)
+        self.reads = 0
+
+    async def runs(self, *, after: int | None = None, limit: int = 0) -> Json:
+        self.reads += 1
+        return {"runs": [{"id": "run", "events": self.reads}], "next": None}
+
+
+async def test_the_list_of_runs_is_read_seldom_however_often_it_changes(clock: FakeClock) -> None:
+    journal = Journal(clock, Notices())
+    timeline = Shifting(journal)
+    news = RunsNews(timeline, journal, clock)
+    assert await news.look() == {"runs": [{"id": "run", "events": 1}]}
+    for _ in range(10):
+        journal.number += 1
+        assert await news.look() is None
+    clock.advance(LIST_PACE_S)
+    assert await news.look() == {"runs": [{"id": "run", "events": 2}]}
+    # Of what another process changes nothing is heard.
+    clock.advance(LIST_PACE_S)
+    assert await news.look() is None
+    clock.advance(LIST_PATIENCE_S - LIST_PACE_S)
+    assert await news.look() == {"runs": [{"id": "run", "events": 3}]}
+    assert timeline.reads == 3
 
 
 async def test_a_run_of_another_server_comes_into_the_list(
@@ -377,6 +414,7 @@ async def test_a_run_of_another_server_comes_into_the_list(
         async with following(session, f"{other.url}/__live") as stream:
             assert await stream.next() is not None
             await Api(session, one.url).pending_run("two")
+            clock.advance(LIST_PATIENCE_S)
             news = await stream.next()
             assert news is not None
             assert [run["id"] for run in news["runs"]] == ["two"]

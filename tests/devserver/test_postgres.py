@@ -14,14 +14,21 @@ import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from eventclient.devserver.state import Changes, LogQuery, State, Wanted
-from eventclient.devserver.store import Decision, RunQuery, Store, StreamQuery
+from eventclient.devserver.store import (
+    CommitLostError,
+    Decision,
+    RunQuery,
+    Store,
+    StoreUnavailableError,
+    StreamExpiredError,
+    StreamQuery,
+)
 from eventclient.devserver.stores import STORES, postgres
 from eventclient.devserver.stores.postgres import MAX_ATTEMPTS, PostgresStore
-from eventclient.devserver.stores.postgres_failures import CommitLostError
 from eventclient.devserver.stores.postgres_schema import SCHEMA, SCHEMA_VERSION
 from eventclient.devserver.stores.postgres_session import Session
 from eventclient.errors import ConfigurationError
-from tests.devserver.api import RUN
+from tests.devserver.api import AT, RUN
 from tests.devserver.conftest import empty
 from tests.devserver.saved import EVERYTHING, OTHER, load, row, run, save
 from tests.devserver.test_store_races import read_slots, write_many, write_one
@@ -200,11 +207,28 @@ async def test_a_run_that_somebody_holds_for_too_long_fails_at_once_for_all(
     await admin.execute("COMMIT")
     await Session(admin).begin(Wanted(run_id=RUN))
     results = await asyncio.gather(*(write_one(store) for _ in range(20)), return_exceptions=True)
-    assert {type(result) for result in results} == {asyncpg.LockNotAvailableError}
+    assert {type(result) for result in results} == {StoreUnavailableError}
     assert len({id(result) for result in results}) <= 2
     await admin.execute("ROLLBACK")
     assert await write_one(store) == [3, 4]
     await store.aclose()
+
+
+async def test_who_writes_to_a_stream_of_a_run_that_is_being_ended_waits_for_what_becomes_of_it(
+    store: PostgresStore, admin: Any
+) -> None:
+    await save(store, Changes(run=run(), last_slot=0))
+    await admin.execute("BEGIN")
+    expired = run(status="completed", completedAt=AT, expiredAt=AT)
+    await Session(admin).save(Changes(run=expired, last_slot=0, purge=True))
+    writing = asyncio.create_task(store.write_stream(RUN, "new", [b"secret"], close=False))
+    async with store._open_pool().acquire() as watcher:
+        while not await watcher.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+            assert not writing.done()
+    await admin.execute("COMMIT")
+    with pytest.raises(StreamExpiredError):
+        await writing
+    assert await store.list_streams(RUN) == []
 
 
 async def test_runs_that_nobody_changes_any_more_are_forgotten(store: PostgresStore) -> None:
@@ -253,7 +277,7 @@ async def test_a_transaction_the_database_rolled_back_is_tried_again(
 async def test_it_is_not_tried_for_ever(cluster: Cluster) -> None:
     store = await failing_store(cluster, MAX_ATTEMPTS, "40001", AT_ONCE)
     results = await asyncio.gather(*(write_one(store) for _ in range(3)), return_exceptions=True)
-    assert [type(result) for result in results] == [asyncpg.SerializationError] * 3
+    assert [type(result) for result in results] == [StoreUnavailableError] * 3
     assert await write_one(store) == [1, 2]
     await store.aclose()
 
@@ -377,6 +401,72 @@ async def test_a_read_whose_answer_was_lost_is_made_again(
     await behind.aclose()
 
 
+def give_back_in_vain(monkeypatch: pytest.MonkeyPatch, error: Exception) -> list[Any]:
+    """Let every connection get lost while it is given back; those that were."""
+    release = asyncpg.Pool.release
+    lost: list[Any] = []
+
+    async def lose(self: Any, connection: Any, **options: Any) -> None:
+        lost.append(connection)
+        await release(self, connection, **options)
+        raise error
+
+    monkeypatch.setattr(asyncpg.Pool, "release", lose)
+    return lost
+
+
+@pytest.mark.parametrize(
+    "error", [asyncpg.ConnectionDoesNotExistError("lost"), ConnectionResetError(), TimeoutError()], ids=repr
+)
+async def test_what_was_done_is_not_done_again_when_giving_back_the_connection_fails(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    lost = give_back_in_vain(monkeypatch, error)
+    assert await write_one(store) == [1, 2]
+    assert await store.write_stream(RUN, "s", [b"a"], close=False)
+    rows = await store.read_log(LogQuery(run_id=RUN))
+    part = await store.read_stream(StreamQuery(run_id=RUN, name="s"))
+    assert len(lost) == 4
+    assert rows is not None
+    assert [row.slot for row in rows] == [1, 2]
+    assert part.chunks == (b"a",)
+
+
+async def test_what_a_change_met_is_told_although_giving_back_the_connection_fails(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_back_in_vain(monkeypatch, ConnectionResetError())
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await save(store, Changes(run=run(), last_slot=1, events=(row(1), row(1))))
+
+
+async def test_a_database_opens_although_giving_back_the_connection_fails(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = give_back_in_vain(monkeypatch, ConnectionResetError())
+    store = PostgresStore(dsn)
+    await store.open()
+    assert len(lost) == 1
+    await store.aclose()
+
+
+async def test_a_connection_is_not_worn_out_by_its_statements(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+    create = asyncpg.create_pool
+
+    def look(*arguments: Any, **options: Any) -> Any:
+        asked.update(options)
+        return create(*arguments, **options)
+
+    monkeypatch.setattr(asyncpg, "create_pool", look)
+    store = PostgresStore(dsn)
+    await store.open()
+    await store.aclose()
+    assert asked["max_queries"] == sys.maxsize
+
+
 # -- a crash of the cluster --------------------------------------------------------------------
 
 
@@ -396,7 +486,7 @@ async def test_what_was_answered_outlives_a_crash_of_the_cluster() -> None:
                 turn += 1
                 try:
                     answered |= await write_turn(store, f"w{number}-{turn}")
-                except (CommitLostError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                except (CommitLostError, StoreUnavailableError):
                     crashed.set()
                     await back.wait()
             return answered | await write_many(store, f"w{number}-later")

@@ -156,3 +156,29 @@ async def test_a_hook_that_outlives_the_run_keeps_its_token_alone(api: Api, cloc
     hook = (await api.call("GET", "/v2/hooks/kept")).value
     assert hook["token"] == "kept"
     assert "metadata" not in hook
+
+
+@pytest.mark.parametrize("name", ["old", "new"])
+@pytest.mark.parametrize("headers", [{}, {"X-Stream-Done": "true"}], ids=["chunk", "last chunk"])
+async def test_streams_take_nothing_once_the_run_has_expired(
+    api: Api, clock: FakeClock, name: str, headers: dict[str, str]
+) -> None:
+    await busy_run(api, **ZERO)
+    path = f"/api/v2/runs/{RUN}/stream"
+    assert (await api.request("PUT", f"{path}/old", data=SECRET)).status == 204
+    await END["completed"](api)
+    answer = await api.request("PUT", f"{path}/{name}", data=SECRET, headers=headers)
+    assert answer.status == 410
+    assert answer.json["code"] == "stream-expired"
+    assert answer.json["details"] == {"runId": RUN, "streamId": name, "expiredAt": clock.wall().isoformat()}
+    names = await api.request("GET", f"/api/v2/runs/{RUN}/streams")
+    assert names.json == ["old"]
+
+
+async def test_streams_go_on_after_the_end_of_a_run_that_keeps_its_data(api: Api) -> None:
+    await busy_run(api)
+    await END["completed"](api)
+    written = await api.request("PUT", f"/api/v2/runs/{RUN}/stream/new", data=b"chunk")
+    read = await api.request("GET", f"/api/v2/runs/{RUN}/streams/new/chunks")
+    assert written.status == 204
+    assert b"chunk" in read.body

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from eventclient.devserver.store import Store, StreamPart, StreamQuery
-from tests.devserver.api import RUN
+from eventclient.devserver.state import Changes
+from eventclient.devserver.store import Store, StreamExpiredError, StreamPart, StreamQuery
+from tests.devserver.api import AT, RUN
 from tests.devserver.conftest import MakeStore
-from tests.devserver.saved import OTHER
+from tests.devserver.saved import OTHER, run, save
 
 
 async def write(
@@ -136,6 +137,56 @@ async def append_at_once(stores: list[Store]) -> None:
         rest = rest[len(together) :]
     assert left == set()
     assert part.chunk_count == len(part.chunks)
+
+
+async def end(store: Store, run_id: str = RUN) -> None:
+    """End a run that keeps nothing."""
+    ended = run(run_id, status="completed", completedAt=AT, expiredAt=AT, input=None)
+    await save(store, Changes(run=ended, last_slot=0, purge=True))
+
+
+async def test_the_streams_of_a_run_that_has_expired_take_nothing(store: Store) -> None:
+    await write(store, b"a")
+    await end(store)
+    for name in ("s", "new"):
+        for chunks, close in (([b"b"], False), ([b"b"], True), ([], True)):
+            with pytest.raises(StreamExpiredError) as caught:
+                await write(store, *chunks, name=name, close=close)
+            assert caught.value.expired_at == AT
+    assert await store.list_streams(RUN) == ["s"]
+    assert await read(store) == StreamPart(0, (), 0, closed=True)
+    assert await write(store, b"theirs", run_id=OTHER)
+
+
+async def test_the_streams_of_a_run_that_has_ended_and_keeps_its_data_go_on(store: Store) -> None:
+    await write(store, b"a")
+    await save(store, Changes(run=run(status="failed", completedAt=AT), last_slot=0))
+    assert await write(store, b"b", close=True)
+    assert not await write(store, b"c")
+    assert await write(store, b"n", name="new")
+    assert await read(store) == StreamPart(0, (b"a", b"b"), 2, closed=True)
+    assert (await read(store, name="new")).chunks == (b"n",)
+
+
+async def test_nothing_is_left_of_what_is_written_while_a_run_expires(make_shared_store: MakeStore) -> None:
+    stores = [make_shared_store() for _ in range(3)]
+    for each in stores:
+        await each.open()
+    for attempt in range(10):
+        run_id = f"r{attempt}"
+        await save(stores[0], Changes(run=run(run_id), last_slot=0))
+        writes = [
+            write(stores[number % 3], b"x", name=f"s{number}", run_id=run_id) for number in range(attempt, 12)
+        ]
+        results = await asyncio.gather(end(stores[0], run_id), *writes, return_exceptions=True)
+        assert {type(result) for result in results[1:]} <= {bool, StreamExpiredError}
+        parts = [
+            await stores[0].read_stream(StreamQuery(run_id=run_id, name=name))
+            for name in await stores[0].list_streams(run_id)
+        ]
+        assert set(parts) <= {StreamPart(0, (), 0, closed=True)}
+    for each in stores:
+        await each.aclose()
 
 
 async def test_one_of_those_who_close_at_once_closes(store: Store) -> None:

@@ -73,6 +73,8 @@ async def test_rows_come_back_as_they_were(store: Store) -> None:
         ({"correlation_id": "c0", "after": 2, "limit": 1}, [4]),
         ({"correlation_id": "c1", "descending": True}, [5, 3, 1]),
         ({"correlation_id": "nobody"}, []),
+        ({"payloads": False, "after": 2, "limit": 2}, [3, 4]),
+        ({"payloads": False, "correlation_id": "c1", "descending": True}, [5, 3, 1]),
     ],
 )
 async def test_a_log_is_read_by_the_query(store: Store, query: dict[str, Any], slots: list[int]) -> None:
@@ -83,6 +85,16 @@ async def test_a_log_is_read_by_the_query(store: Store, query: dict[str, Any], s
     assert rows is not None
     assert [row.slot for row in rows] == slots
     assert await store.read_log(LogQuery(run_id=OTHER, **query)) == []
+
+
+@pytest.mark.parametrize("descending", [False, True])
+async def test_a_log_is_read_with_its_payloads_or_without(store: Store, descending: bool) -> None:
+    event = row(1, "run_completed", eventData={"output": b"out"})
+    await save(store, Changes(run=run(), last_slot=1, events=(event,)))
+    for payloads, payload in ((True, b"out"), (False, b"")):
+        query = LogQuery(run_id=RUN, descending=descending, payloads=payloads)
+        (read,) = await store.read_log(query) or []
+        assert (read.slot, read.meta, read.payload) == (1, event.meta, payload)
 
 
 async def test_entities_are_replaced(store: Store) -> None:

@@ -267,6 +267,20 @@ async def reading(
         yield response
 
 
+async def test_a_read_whose_chunks_are_purged_does_not_look_as_if_it_were_whole(
+    make_store: Any, session: aiohttp.ClientSession
+) -> None:
+    store: Store = make_store()
+    async with DevServer(store) as server:
+        streams = Streams(Api(session, server.url))
+        await streams.write(STREAM, b"one")
+        async with reading(session, streams) as response:
+            assert await response.content.readexactly(3) == b"one"
+            await save(store, Changes(run=run(expiredAt=AT), last_slot=0, purge=True))
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await response.content.read()
+
+
 async def test_a_read_follows_the_writes_until_the_stream_is_closed(
     streams: Streams, session: aiohttp.ClientSession
 ) -> None:

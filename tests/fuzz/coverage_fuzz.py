@@ -4,7 +4,8 @@
 
 Needs `atheris` (``pip install atheris``), which is no dependency of anything else here. Inputs that reach
 new code are kept in a folder, ``--corpus`` or a temporary one, and mutated further. Ends with 1 and the input
-on the first that meets what no input may meet; ends with 0 after ``--inputs``, with figures.
+on the first that meets what no input may meet; after ``--inputs`` it ends with figures, and with 1 when the
+server has grown. With ``--db`` the store is a file, so that nothing of the log is in memory.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ except ImportError:
     sys.exit("coverage_fuzz needs atheris: pip install atheris")
 
 with atheris.instrument_imports(include=["eventclient"]):
-    from tests.fuzz.harness import FindingError, Harness, read_rss_kib
+    from tests.fuzz.harness import MAX_GROWTH, FindingError, Harness, read_rss_kib
     from tests.fuzz.inputs import make_shot
 
 MAX_INPUT_BYTES = 1024
 MAX_GROWTH_KIB = 96 * 1024
+"""For a store on a file: what the fuzzer itself keeps of inputs and coverage is in it."""
 WARM_UP_COUNT = 2000
 REPORT_EVERY = 20_000
 
@@ -36,9 +38,10 @@ REPORT_EVERY = 20_000
 class Run:
     """One run: counts, watches memory, and tells at the end."""
 
-    def __init__(self, harness: Harness, corpus: Path) -> None:
+    def __init__(self, harness: Harness, corpus: Path, *, is_durable: bool) -> None:
         self._harness = harness
         self._corpus = corpus
+        self._is_durable = is_durable
         self._began = time.monotonic()
         self._warm = (0, 0)
 
@@ -58,8 +61,15 @@ class Run:
     def end(self) -> int:
         """0, or 1 when the server has grown."""
         self._tell()
-        grown = read_rss_kib() - self._warm[1]
-        if self._warm[1] and grown > MAX_GROWTH_KIB:
+        objects, rss = self._warm
+        if not objects:
+            return 0
+        now = self._harness.count_objects()
+        if now > objects * (1 + MAX_GROWTH):
+            print(f"FINDING objects grew from {objects} to {now}", flush=True)
+            return 1
+        grown = read_rss_kib() - rss
+        if self._is_durable and grown > MAX_GROWTH_KIB:
             print(f"FINDING memory grew by {grown} KiB", flush=True)
             return 1
         return 0
@@ -81,13 +91,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--inputs", type=int, default=200_000)
     parser.add_argument("--corpus", type=Path, help="folder that keeps inputs which reached new code")
+    parser.add_argument("--db", type=Path, help="SQLite file to make and attack; without it, memory")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
     corpus: Path = options.corpus or Path(tempfile.mkdtemp(prefix="fuzz-corpus-"))
     corpus.mkdir(parents=True, exist_ok=True)
-    harness = Harness().__enter__()
-    run = Run(harness, corpus)
+    if options.db is not None and options.db.exists():
+        parser.error(f"{options.db} is there already")
+    harness = Harness(options.db).__enter__()
+    run = Run(harness, corpus, is_durable=options.db is not None)
     arguments = [
         *(
             sys.argv[0],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import re
 from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import replace
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 
 from eventclient.devserver.app import DevServer
 from eventclient.devserver.limits import Limits
+from eventclient.devserver.stores.sqlite import SqliteStore
 from eventclient.wire.codec import decode
 from eventclient.wire.frames import FrameDecoder
 from tests.devserver.api import event, frame
@@ -22,12 +24,19 @@ from tests.fuzz.inputs import RUNS, Shot
 
 T = TypeVar("T")
 
-ALLOWED: Final = frozenset({200, 204, 400, 404, 405, 408, 409, 410, 413, 415, 417, 425, 431})
+ALLOWED: Final = frozenset({200, 204, 400, 403, 404, 405, 408, 409, 410, 413, 415, 417, 425, 431})
 """Statuses that an input may meet; a fault of the server itself (500) is none of them."""
 PATIENCE_S: Final = 30.0
 RUN_INPUTS: Final = 500
 """How many inputs are about one and the same run."""
-HEALTH: Final = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+MAX_GROWTH: Final = 0.05
+"""Which share of its objects a server may have more than after the warm-up. What it stores is in no object of
+Python, in memory neither, and the page forgets: growth is a leak."""
+REQUEST: Final = re.compile(
+    rb"(?:\r\n)*[A-Z]+ /[!-~]* HTTP/1\.[01]\r\n(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*\r\n)*\r\n"
+)
+"""The whole head of a request."""
+HEALTH: Final = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 class FindingError(AssertionError):
@@ -35,20 +44,24 @@ class FindingError(AssertionError):
 
 
 class Harness:
-    """A server in memory, one keep-alive connection to it, and a loop that runs while an input is dealt with.
+    """A server, one keep-alive connection to it, and a loop that runs while an input is dealt with.
+
+    Args:
+        place: an SQLite file for the store, which is not there yet; None is in memory.
 
     Attributes:
         count: inputs so far.
         statuses: how often each status was the answer; 0 is no answer to what was no request.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, place: Path | None = None) -> None:
         self.count = 0
         self.statuses: Counter[int] = Counter()
         self._loop = asyncio.new_event_loop()
-        self._server = DevServer(limits=Limits(header_timeout_s=1.0, body_timeout_s=1.0, linger_s=0.05))
+        limits = Limits(header_timeout_s=1.0, body_timeout_s=1.0, linger_s=0.05)
+        store = SqliteStore(str(place)) if place is not None else None
         # The page remembers many requests; what it keeps is to be full before the warm-up is over.
-        self._server._journal._max_kept = 200
+        self._server = DevServer(store, limits=limits, max_kept=200)
         self._previous = b""
         self._run_id = RUNS[0]
         self._run_number = 0
@@ -121,12 +134,12 @@ class Harness:
         for each in (created, event("run_started")):
             await self._post(self._run_id, frame(each))
         path = f"/api/v2/runs/{self._run_id}/stream/closed"
-        head = f"PUT {path} HTTP/1.1\r\nHost: x\r\nX-Stream-Done: true\r\nContent-Length: 0\r\n\r\n"
+        head = f"PUT {path} HTTP/1.1\r\nHost: localhost\r\nX-Stream-Done: true\r\nContent-Length: 0\r\n\r\n"
         assert await self._fire(Shot(head.encode(), True, "PUT", path)) < 300
 
     async def _post(self, run: str, body: bytes) -> None:
         path = f"/api/v4/runs/{run}/events"
-        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
         assert await self._fire(Shot(head.encode() + body, True, "POST", path)) == 200
 
     async def _stop(self) -> None:
@@ -162,15 +175,26 @@ class Harness:
     async def _fire_raw(self, shot: Shot) -> int:
         """What is no request is sent on a connection of its own, which is then ended."""
         reader, writer = await self._connect()
+        sent = shot.data + b"\r\n\r\n"
+        head = REQUEST.match(sent)
+        # A body is left out: the end of what is sent may cut it off, and nobody waits for an answer then.
+        is_whole = head is not None and not re.search(rb"content-length|transfer-encoding", head[0], re.I)
+        data = b""
         try:
-            writer.write(shot.data + b"\r\n\r\n")
+            writer.write(sent)
+            if is_whole:
+                # Whoever stops sending before the answer is taken to be gone.
+                data += await reader.read(65536)
             writer.write_eof()
-            data = await reader.read(-1)
+            while piece := await reader.read(65536):
+                data += piece
         except ConnectionError:
-            return 0
+            # What came before counts.
+            pass
         finally:
             writer.close()
         if not data:
+            assert not is_whole, "no answer"
             return 0
         status = int(data.split(b" ", 2)[1])
         assert data.startswith(b"HTTP/1."), data

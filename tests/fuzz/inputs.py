@@ -155,6 +155,7 @@ QUERY_TEXTS: Final = (
     ),
     *("eid:evnt_00000000000000000000000001", "eid:", "wrun_fuzz", "s1", "\u0661", "1.5", "+", "&", "x" * 500),
 )
+HOSTED_GET: Final = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 HEADERS: Final = (
     ("Accept", "application/vnd.workflow.v4-frames"),
     ("Accept", "application/cbor"),
@@ -176,6 +177,9 @@ HEADERS: Final = (
     ("If-None-Match", '"x"'),
     ("Cookie", "a=b; c"),
     ("X-Long", "x" * 9000),
+    ("Origin", "http://evil.example"),
+    ("Origin", "http://localhost:3000"),
+    ("Host", "evil.example"),
 )
 
 
@@ -237,13 +241,19 @@ def make_shot(data: bytes) -> Shot:
 
 def _garbage(choices: Choices) -> Shot:
     start = choices.pick(
-        (b"", b"GET ", b"POST / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n", b"PRI * HTTP/2.0\r\n")
+        (
+            b"",
+            b"GET ",
+            b"POST / HTTP/1.1\r\n",
+            HOSTED_GET,
+            b"PRI * HTTP/2.0\r\n",
+        )
     )
     return Shot(start + choices.data[choices.at :], framed=False)
 
 
 def _broken_body(choices: Choices) -> Shot:
-    head = b"POST /api/v4/runs/wrun_fuzz/events/batch HTTP/1.1\r\nHost: x\r\n"
+    head = b"POST /api/v4/runs/wrun_fuzz/events/batch HTTP/1.1\r\nHost: localhost\r\n"
     length = choices.pick(
         (b"Transfer-Encoding: chunked", b"Content-Length: 5", b"Content-Length: x", b"Content-Length: 999")
     )
@@ -328,7 +338,7 @@ def _path(choices: Choices, route: tuple[str, str]) -> tuple[str, str]:
 def _request(choices: Choices, method: str, path: str, body: bytes) -> Shot:
     # What would end the request line belongs to the inputs that are no requests.
     path = path.replace(" ", "%20").replace("\r", "").replace("\n", "")
-    lines = [f"{method} {path} HTTP/1.1", "Host: x"]
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost"]
     for _ in range(choices.number(3) if choices.odds(3) else 0):
         name, value = choices.pick(HEADERS)
         lines.append(f"{name}: {value}")

@@ -1,22 +1,24 @@
-"""Five thousand inputs: none meets a fault of the server, and nothing is left behind."""
+"""Five thousand inputs, half to each kind of store: none meets a fault of the server, or makes it grow."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.harness import FindingError, Harness
-from tests.fuzz.inputs import KINDS, Shot, make_shot
+from tests.fuzz.harness import MAX_GROWTH, FindingError, Harness
+from tests.fuzz.inputs import HOSTED_GET, KINDS, Shot, make_shot
 
-WARM_UP_COUNT = 1000
-COUNT = 4000
-MAX_GROWTH = 0.05
-"""Which share of its objects a server may have more after `COUNT` inputs than before them."""
+WARM_UP_COUNT = 700
+COUNT = 1800
 
 
-def test_no_input_brings_the_server_down_or_makes_it_grow() -> None:
-    with Harness() as harness:
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_no_input_brings_the_server_down_or_makes_it_grow(kind: str, tmp_path: Path) -> None:
+    place = tmp_path / "runs.db" if kind == "file" else None
+    with Harness(place) as harness:
 
         def attack(count: int, seed: int) -> None:
             @settings(
@@ -39,6 +41,7 @@ def test_no_input_brings_the_server_down_or_makes_it_grow() -> None:
         assert harness.count >= WARM_UP_COUNT + COUNT
         # Otherwise the inputs would all stop at the same door.
         assert {200, 400, 404} <= set(harness.statuses)
+        assert place is None or place.stat().st_size > 0
         assert after < before * (1 + MAX_GROWTH), (before, after)
 
 
@@ -53,8 +56,31 @@ def test_a_fault_of_the_server_would_be_seen() -> None:
             harness.fire(make_shot_of("/api/v4/runs/wrun_fuzz/events"))
 
 
+def test_a_request_without_an_answer_would_be_seen() -> None:
+    with Harness() as harness:
+        # Nobody asked for anything.
+        assert harness.fire(Shot(b"", False)) == 0
+        assert harness.fire(Shot(HOSTED_GET, False)) == 200
+
+        async def hang_up(*_: object) -> None:
+            for connection in harness._server._runner.server.connections:  # type: ignore[union-attr]
+                connection.force_close()
+
+        harness._server._store.read_log = hang_up  # type: ignore[assignment]
+        with pytest.raises(FindingError, match="no answer"):
+            harness.fire(Shot(HOSTED_GET.replace(b"/", b"/api/v4/runs/wrun_fuzz/events", 1), False))
+
+
+def test_growth_would_be_seen() -> None:
+    with Harness() as harness:
+        before = harness.count_objects()
+        leak: list[list[object]] = [[] for _ in range(before // 10)]
+        assert harness.count_objects() > before * (1 + MAX_GROWTH)
+        assert leak
+
+
 def make_shot_of(path: str) -> Shot:
-    return Shot(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode(), True, "GET", path)
+    return Shot(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(), True, "GET", path)
 
 
 def test_bytes_of_every_kind_make_an_input() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from eventclient.clock import Clock
 from eventclient.devserver.journal import Journal
 
 from .timeline import Json, Position, Timeline
 
-PATIENCE: Final = 8
-"""How many looks in a row pass over a list of runs of which nothing was heard: it costs a read for each
-run, and only another process can have changed it."""
+LIST_PACE_S: Final = 1.0
+"""The least time between two reads of the list of runs for one viewer: each costs a read for every run."""
+LIST_PATIENCE_S: Final = 2.0
+"""How long a list of which nothing was heard is not read: only another process can have changed it."""
 
 
 class News(Protocol):
@@ -21,22 +23,23 @@ class News(Protocol):
 
 
 class RunsNews:
-    """The latest runs: all of them at the first look, then those that are not as they were."""
+    """The latest runs: all of them at the first look, then those that are not as they were. Most looks
+    read nothing: see `LIST_PACE_S`."""
 
-    def __init__(self, timeline: Timeline, journal: Journal) -> None:
+    def __init__(self, timeline: Timeline, journal: Journal, clock: Clock) -> None:
         self._timeline = timeline
         self._journal = journal
+        self._clock = clock
         self._seen: dict[str, Json] = {}
         self._number = -1
-        self._passed = 0
+        self._read_at = float("-inf")
 
     async def look(self) -> Json | None:
         """See `News.look`."""
-        number = self._journal.number
-        if number == self._number and self._passed < PATIENCE:
-            self._passed += 1
+        number, now = self._journal.number, self._clock.now()
+        if now - self._read_at < (LIST_PATIENCE_S if number == self._number else LIST_PACE_S):
             return None
-        self._number, self._passed = number, 0
+        self._number, self._read_at = number, now
         runs = (await self._timeline.runs())["runs"]
         changed = [run for run in runs if self._seen.get(run["id"]) != run]
         self._seen = {run["id"]: run for run in runs}

@@ -77,7 +77,8 @@ class Timeline:
         last_slot: int = run["events"]
         if first is None:
             first = max(1, last_slot - limit + 1)
-        rows = await self._store.read_log(LogQuery(run_id=run_id, after=first - 1, limit=limit)) or []
+        query = LogQuery(run_id=run_id, after=first - 1, limit=limit, payloads=False)
+        rows = await self._store.read_log(query) or []
         last = rows[-1].slot if rows else first - 1
         if rows:
             last_slot = max(last_slot, last)
@@ -94,7 +95,7 @@ class Timeline:
 
     async def news(self, run_id: str, position: Position) -> tuple[Json, Position]:
         """What a viewer has not seen yet, and how far it has seen the run then."""
-        query = LogQuery(run_id=run_id, after=position.slot, limit=MAX_PAGE)
+        query = LogQuery(run_id=run_id, after=position.slot, limit=MAX_PAGE, payloads=False)
         rows = await self._store.read_log(query) or []
         slot = rows[-1].slot if rows else position.slot
         run = await self.run(run_id)
@@ -110,7 +111,8 @@ class Timeline:
         return news, Position(slot, number)
 
     async def _run(self, run: Run) -> Json:
-        rows = await self._store.read_log(LogQuery(run_id=run.run_id, limit=1, descending=True)) or []
+        query = LogQuery(run_id=run.run_id, limit=1, descending=True, payloads=False)
+        rows = await self._store.read_log(query) or []
         last = _event(rows[0]) if rows else {"slot": 0, "at": None}
         return {
             "id": run.run_id,
@@ -160,6 +162,7 @@ def _requests(records: RunRecords, wanted: Sequence[Record], last_slot: int) -> 
                     "status": event.status,
                     "code": event.code,
                     "slot": event.slot,
+                    "delivery": event.delivery,
                 }
                 for event in record.events
             ],

@@ -20,7 +20,7 @@ from eventclient.devserver.listing import (
 )
 from eventclient.devserver.long_polls import LongPolls
 from eventclient.devserver.requests import CODE_INVALID_REQUEST, RefusalError, read_segment, refusal
-from eventclient.devserver.ruling import CODE_RUN_NOT_FOUND
+from eventclient.devserver.ruling import no_run
 from eventclient.devserver.store import HookQuery, RunQuery, StepQuery, Store
 from eventclient.model.entities import Hook, Run
 from eventclient.model.lifecycle import RunState, is_releasable, is_retained, run_state
@@ -150,7 +150,7 @@ class EntityRoutes:
 
 def _found(run: Run | None, run_id: str) -> Run:
     if run is None:
-        raise RefusalError(Refused(404, CODE_RUN_NOT_FOUND, f"there is no run {run_id}"))
+        raise RefusalError(no_run(run_id))
     return run
 
 

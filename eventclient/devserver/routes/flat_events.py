@@ -22,7 +22,7 @@ from eventclient.devserver.requests import (
     wants_payloads,
 )
 from eventclient.devserver.responses import refused_response
-from eventclient.devserver.ruling import CODE_RUN_NOT_FOUND
+from eventclient.devserver.ruling import no_run
 from eventclient.wire import spec
 from eventclient.wire.flat import encode_flat_row, encode_flat_written, encode_page
 from eventclient.wire.replies import Refused
@@ -75,7 +75,7 @@ class FlatEventRoutes:
         limit = read_limit(request) or PAGE_SIZE
         rows = await self._engine.read_log(read_log_query(request, run_id))
         if rows is None:
-            raise RefusalError(Refused(404, CODE_RUN_NOT_FOUND, f"there is no run {run_id}"))
+            raise RefusalError(no_run(run_id))
         page = rows[:limit]
         resolve = wants_payloads(request)
         body = encode_page(

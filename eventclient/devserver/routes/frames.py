@@ -29,7 +29,7 @@ from eventclient.devserver.responses import (
     results_response,
     written_response,
 )
-from eventclient.devserver.ruling import CODE_RUN_NOT_FOUND
+from eventclient.devserver.ruling import no_run
 from eventclient.devserver.state import LogQuery, LogRow
 from eventclient.model.ids import slot_of
 from eventclient.wire import spec
@@ -84,9 +84,9 @@ class FrameRoutes:
         if isinstance(result, Refused):
             return refused_response(result)
         if wants_frames(request) and _preloads(posted):
-            rows = await self._read_log(LogQuery(run_id=run_id))
             # A hook_received is answered with a log to replay, which is of no use without payloads.
             resolve = posted.resolve or posted.event_type != "run_started"
+            rows = await self._read_log(LogQuery(run_id=run_id, payloads=resolve))
             return preload_response(result, rows, resolve=resolve)
         return written_response(result, resolve=posted.resolve)
 
@@ -101,14 +101,15 @@ class FrameRoutes:
     async def get_event(self, request: web.Request) -> web.Response:
         run_id, event_id = read_segment(request, "runId"), read_segment(request, "eventId")
         account_of(request).run_id = run_id
-        slot = slot_of(event_id)
+        slot, resolve = slot_of(event_id), wants_payloads(request)
         rows: Sequence[LogRow] = ()
         if slot is not None:
-            rows = await self._read_log(LogQuery(run_id=run_id, after=slot - 1, before=slot + 1))
+            query = LogQuery(run_id=run_id, after=slot - 1, before=slot + 1, payloads=resolve)
+            rows = await self._read_log(query)
         if not rows:
             message = f"run {run_id} has no event {event_id}"
             return refused_response(Refused(404, "event-not-found", message))
-        return frames_response(event_frames(rows, resolve=wants_payloads(request)))
+        return frames_response(event_frames(rows, resolve=resolve))
 
     async def _list(self, request: web.Request, query: LogQuery) -> web.Response:
         account_of(request).run_id = query.run_id
@@ -119,7 +120,7 @@ class FrameRoutes:
     async def _read_log(self, query: LogQuery) -> Sequence[LogRow]:
         rows = await self._engine.read_log(query)
         if rows is None:
-            raise RefusalError(Refused(404, CODE_RUN_NOT_FOUND, f"there is no run {query.run_id}"))
+            raise RefusalError(no_run(query.run_id))
         return rows
 
 

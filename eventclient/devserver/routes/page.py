@@ -10,15 +10,15 @@ from typing import Final
 
 from aiohttp import web
 
+from eventclient.clock import Clock
 from eventclient.devserver.journal import ANY_RUN, Journal
 from eventclient.devserver.notices import Listener, Notices
 from eventclient.devserver.page.document import DATA_HEADERS, read_document
 from eventclient.devserver.page.news import News, RunNews, RunsNews
 from eventclient.devserver.page.timeline import MAX_PAGE, RUNS_PAGE, TIMELINE_PAGE, Json, Position, Timeline
-from eventclient.devserver.requests import CODE_INVALID_REQUEST, RefusalError, read_segment, refusal
-from eventclient.devserver.ruling import CODE_RUN_NOT_FOUND
+from eventclient.devserver.requests import RefusalError, read_number, read_segment
+from eventclient.devserver.ruling import no_run
 from eventclient.devserver.store import Store
-from eventclient.wire.replies import Refused
 
 from .route import Route
 
@@ -26,7 +26,6 @@ PAGE_ROUTE: Final = "page"
 PAGE_DATA_ROUTE: Final = "page-data"
 PACE_S: Final = 0.1
 """The least time between two looks at what is followed, however fast it changes."""
-_MAX_DIGITS: Final = 15
 
 
 class PageRoutes:
@@ -36,12 +35,14 @@ class PageRoutes:
         store: opened.
         journal: of the requests of this server.
         notices: tells of changes.
+        clock: paces what is costly to follow.
     """
 
-    def __init__(self, store: Store, journal: Journal, notices: Notices) -> None:
+    def __init__(self, store: Store, journal: Journal, notices: Notices, clock: Clock) -> None:
         self._timeline = Timeline(store, journal)
         self._journal = journal
         self._notices = notices
+        self._clock = clock
         self._listeners: set[Listener] = set()
         self._ended = asyncio.Event()
 
@@ -66,29 +67,29 @@ class PageRoutes:
         return web.Response(text=document.text, content_type="text/html", headers=document.headers)
 
     async def list_runs(self, request: web.Request) -> web.Response:
-        limit = _read_number(request, "limit", RUNS_PAGE, least=1)
-        after = _read_number(request, "after", 0) or None
+        limit = read_number(request, "limit", RUNS_PAGE, least=1)
+        after = read_number(request, "after", 0) or None
         return _json(await self._timeline.runs(after=after, limit=min(limit, MAX_PAGE)))
 
     async def show_run(self, request: web.Request) -> web.Response:
         run_id = read_segment(request, "id")
-        limit = _read_number(request, "limit", TIMELINE_PAGE, least=1)
-        first = _read_number(request, "first", 0) or None
+        limit = read_number(request, "limit", TIMELINE_PAGE, least=1)
+        first = read_number(request, "first", 0) or None
         part = await self._timeline.part(run_id, first, min(limit, MAX_PAGE))
         if part is None:
-            raise _no_run(run_id)
+            raise RefusalError(no_run(run_id))
         return _json(part)
 
     async def follow_runs(self, request: web.Request) -> web.StreamResponse:
         """The latest runs, then those of them that have changed."""
-        return await self._follow(request, ANY_RUN, RunsNews(self._timeline, self._journal))
+        return await self._follow(request, ANY_RUN, RunsNews(self._timeline, self._journal, self._clock))
 
     async def follow_run(self, request: web.Request) -> web.StreamResponse:
         """What comes after slot ``after`` and record ``number`` of a run."""
         run_id = read_segment(request, "id")
-        position = Position(_read_number(request, "after", 0), _read_number(request, "number", 0))
+        position = Position(read_number(request, "after", 0), read_number(request, "number", 0))
         if await self._timeline.run(run_id) is None:
-            raise _no_run(run_id)
+            raise RefusalError(no_run(run_id))
         return await self._follow(request, run_id, RunNews(self._timeline, run_id, position))
 
     async def _follow(self, request: web.Request, subject: str, source: News) -> web.StreamResponse:
@@ -130,16 +131,3 @@ def _json(value: Json) -> web.Response:
 
 def _encode(value: Json) -> str:
     return json.dumps(value, separators=(",", ":"))
-
-
-def _no_run(run_id: str) -> RefusalError:
-    return RefusalError(Refused(404, CODE_RUN_NOT_FOUND, f"there is no run {run_id}"))
-
-
-def _read_number(request: web.Request, name: str, default: int, *, least: int = 0) -> int:
-    text = request.query.get(name)
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text) >= least):
-        raise refusal(CODE_INVALID_REQUEST, f"{name} is no whole number from {least} up")
-    return int(text)

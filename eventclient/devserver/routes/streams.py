@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from aiohttp import web
 
 from eventclient.devserver.account import account_of
+from eventclient.devserver.cursor import CODE_BAD_CURSOR
 from eventclient.devserver.live_reads import LiveReads, subject_of
 from eventclient.devserver.notices import Notices
-from eventclient.devserver.requests import CODE_INVALID_REQUEST, read_segment, refusal
+from eventclient.devserver.requests import read_number, read_segment, refusal
 from eventclient.devserver.responses import refused_response
-from eventclient.devserver.store import RunQuery, Store, StreamPart, StreamQuery
+from eventclient.devserver.store import RunQuery, Store, StreamExpiredError, StreamPart, StreamQuery
 from eventclient.wire import spec
 from eventclient.wire.codec import MalformedError, encode_value
 from eventclient.wire.replies import Refused
@@ -24,11 +26,9 @@ CODE_MALFORMED_CHUNKS: Final = "malformed-chunks"
 CODE_STREAM_CLOSED: Final = "stream-closed"
 CODE_STREAM_EXPIRED: Final = "stream-expired"
 """Status 410: the payloads of the run are gone."""
-CODE_BAD_CURSOR: Final = "invalid-cursor"
 DEFAULT_PAGE_CHUNKS: Final = 100
 MAX_PAGE_CHUNKS: Final = 1000
 """Source of both: `@workflow/world` 5.0.0-beta.37."""
-MAX_NUMBER_CHARS: Final = 10
 MAX_PAGE_BYTES: Final = 4 * 1024 * 1024
 """A page ends behind the chunk that brings it here, whatever limit was asked for."""
 
@@ -66,7 +66,10 @@ class StreamRoutes:
         run_id, name = _read_stream(request)
         ends = request.headers.get(HEADER_STREAM_DONE) == "true"
         chunks = await _read_body(request, ends=ends)
-        written = await self._store.write_stream(run_id, name, chunks, close=ends)
+        try:
+            written = await self._store.write_stream(run_id, name, chunks, close=ends)
+        except StreamExpiredError as error:
+            return _expired_response(run_id, name, error.expired_at)
         if written:
             self._notices.tell(subject_of(run_id, name))
         elif chunks or not ends:
@@ -77,7 +80,7 @@ class StreamRoutes:
         """The bytes of all chunks, those still to come among them. A clean end means that the stream is
         closed; a reader that sees any other has to come back for the rest."""
         run_id, name = _read_stream(request)
-        start = _read_number(request, "startIndex", 0, signed=True)
+        start = read_number(request, "startIndex", 0, least=None)
         expired = await self._expired(run_id, name)
         if expired is not None:
             return expired
@@ -89,10 +92,8 @@ class StreamRoutes:
 
     async def read_chunks(self, request: web.Request) -> web.Response:
         run_id, name = _read_stream(request)
-        limit = min(_read_number(request, "limit", DEFAULT_PAGE_CHUNKS), MAX_PAGE_CHUNKS)
-        if limit < 1:
-            raise refusal(CODE_INVALID_REQUEST, "limit is no whole number from 1 up")
-        start = _read_number(request, "cursor", 0, code=CODE_BAD_CURSOR)
+        limit = min(read_number(request, "limit", DEFAULT_PAGE_CHUNKS, least=1), MAX_PAGE_CHUNKS)
+        start = read_number(request, "cursor", 0, code=CODE_BAD_CURSOR)
         expired = await self._expired(run_id, name)
         if expired is not None:
             return expired
@@ -141,16 +142,18 @@ class StreamRoutes:
         """The refusal of every read once the payloads of the run are gone."""
         runs = await self._store.read_runs(RunQuery(run_id=run_id, limit=1))
         expired_at = runs[0].entity.expired_at if runs else None
-        if expired_at is None:
-            return None
-        body = {
-            "message": f"stream {name} of run {run_id} has expired",
-            "code": CODE_STREAM_EXPIRED,
-            # A live read of the JavaScript client looks for the code here.
-            "error": CODE_STREAM_EXPIRED,
-            "details": {"runId": run_id, "streamId": name, "expiredAt": expired_at.isoformat()},
-        }
-        return web.json_response(body, status=410)
+        return _expired_response(run_id, name, expired_at) if expired_at is not None else None
+
+
+def _expired_response(run_id: str, name: str, expired_at: datetime) -> web.Response:
+    body = {
+        "message": f"stream {name} of run {run_id} has expired",
+        "code": CODE_STREAM_EXPIRED,
+        # A live read of the JavaScript client looks for the code here.
+        "error": CODE_STREAM_EXPIRED,
+        "details": {"runId": run_id, "streamId": name, "expiredAt": expired_at.isoformat()},
+    }
+    return web.json_response(body, status=410)
 
 
 def _read_stream(request: web.Request) -> tuple[str, str]:
@@ -167,19 +170,6 @@ async def _read_body(request: web.Request, *, ends: bool) -> list[bytes]:
         except MalformedError as error:
             raise refusal(CODE_MALFORMED_CHUNKS, str(error)) from error
     return [] if ends and not body else [body]
-
-
-def _read_number(
-    request: web.Request, name: str, default: int, *, signed: bool = False, code: str = CODE_INVALID_REQUEST
-) -> int:
-    """A whole number of the query; below zero only when `signed`."""
-    text = request.query.get(name)
-    if text is None:
-        return default
-    digits = text.removeprefix("-") if signed else text
-    if not (digits.isascii() and digits.isdigit() and len(digits) < MAX_NUMBER_CHARS):
-        raise refusal(code, f"{name} is no whole number" + ("" if signed else " from 0 up"))
-    return int(text)
 
 
 def _cbor_response(value: object) -> web.Response:

@@ -1,6 +1,7 @@
 """Where the reference server keeps its state: one file per kind of store, one row in `STORES` for each.
 
-May import: wire, model, errors and the engine of the server, whose `Store` protocol they fulfil.
+May import: wire, model, errors and of the server what is beside this folder: `store` declares the `Store`
+protocol that they fulfil.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from eventclient.devserver.store import StreamExpiredError
 from eventclient.model.entities import Hook, Run, Step, Wait
 from eventclient.wire.codec import decode
 from eventclient.wire.items import epoch_ms
@@ -26,6 +27,17 @@ def read_document(model: type[E], document: bytes) -> E:
 def without_payloads(model: type[E], document: bytes) -> bytes:
     """A document whose entity lost its payloads."""
     return encode_entity(read_document(model, document), resolve=False)
+
+
+def check_not_expired(document: bytes) -> None:
+    """Look at a run that has ended.
+
+    Raises:
+        StreamExpiredError: its payloads are gone.
+    """
+    expired_at = read_document(Run, document).expired_at
+    if expired_at is not None:
+        raise StreamExpiredError(expired_at)
 
 
 def event_row(row: NewRow) -> tuple[str, int, str | None, bytes, bytes]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from eventclient.devserver.state import State, Wanted
-from eventclient.devserver.store import Decision, T
+from eventclient.devserver.store import CommitLostError, Decision, StoreUnavailableError, T
 
 MAX_GROUP: Final = 256
 """Most changes of one commit: what a failed commit costs is bounded by it."""
@@ -51,11 +52,24 @@ class Job:
             self.future.set_result(self.answer)
 
 
+async def until_done(work: Coroutine[Any, Any, None]) -> None:
+    """Do `work` to its end, however often this is cancelled meanwhile; only then the cancellation is told."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        raise
+
+
 class GroupCommit:
     """Takes changes and commits those that wait together.
 
     Args:
-        commit: saves the decisions of all jobs in one commit, or raises and leaves nothing behind.
+        commit: saves the decisions of all jobs in one commit, or raises and leaves nothing behind. What
+            it raises may be the fault of one job, unless it says that it is nobody's.
     """
 
     def __init__(self, commit: Callable[[Sequence[Job]], Awaitable[None]]) -> None:
@@ -97,11 +111,15 @@ class GroupCommit:
     async def _settle(self, group: Sequence[Job]) -> None:
         try:
             await self._commit(group)
+        except (StoreUnavailableError, CommitLostError) as error:
+            # One by one they would all meet the same, each after as long a wait.
+            for job in group:
+                job.settle(error)
         except Exception as error:  # noqa: BLE001 - it is raised where the change was asked for
             if len(group) == 1:
                 group[0].settle(error)
                 return
-            # One of them spoils the commit, or the database does: each gets its own chance.
+            # One of them spoils the commit: each gets its own chance.
             for job in group:
                 await self._settle([job])
         except BaseException:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from eventclient.devserver.state import Changes, Claim, Holder, State, Wanted
 from eventclient.model.entities import Run, Step, Wait
 from eventclient.wire.rows import NewRow
+
+from .groups import Job
 
 V = TypeVar("V")
 
@@ -25,6 +28,43 @@ def all_wanted(each: Iterable[Wanted]) -> Wanted:
         tokens=frozenset().union(*(wanted.tokens for wanted in several)),
         claims=frozenset().union(*(wanted.claims for wanted in several)),
     )
+
+
+@dataclass(slots=True)
+class Load:
+    """Asks for what is there of `wanted` in the transaction, to be put into `state`."""
+
+    wanted: Wanted
+    state: State = field(default_factory=State)
+
+
+def decide_all(wanted: Wanted, jobs: Sequence[Job]) -> Iterator[Load | Changes]:
+    """Let jobs about one run decide one after the other, each seeing what those before it did.
+
+    Args:
+        wanted: what `all_wanted` says of the jobs.
+
+    Returns:
+        What the store has to do in the transaction, in this order: load, or save. Nothing is decided on
+        what was not loaded, and no step is taken before the one before it is done.
+    """
+    overlay: Overlay | None = None
+    for job in jobs:
+        if overlay is None:
+            load = Load(wanted)
+            yield load
+            overlay = Overlay(wanted.run_id, load.state)
+        decision = job.look_at(overlay.view(job.wanted))
+        if decision is None or decision.changes is None:
+            continue
+        if is_plain(decision.changes):
+            overlay.add(decision.changes)
+            continue
+        yield from overlay.take()
+        yield decision.changes
+        overlay = None
+    if overlay is not None:
+        yield from overlay.take()
 
 
 def is_plain(changes: Changes) -> bool:
@@ -91,10 +131,10 @@ class Overlay:
         self._new_claims.update(changes.claims)
         self._events += changes.events
 
-    def take(self) -> Changes | None:
-        """All that was added since the last call, as one; None when nothing was."""
+    def take(self) -> list[Changes]:
+        """All that was added since the last call, as one; none when nothing was."""
         if self._changed_run is None:
-            return None
+            return []
         taken = Changes(
             run=self._changed_run,
             last_slot=self._last_slot,
@@ -104,7 +144,7 @@ class Overlay:
             events=tuple(self._events),
         )
         self._forget()
-        return taken
+        return [taken]
 
 
 def _named(entities: Mapping[str, V], names: frozenset[str]) -> dict[str, V]:

@@ -10,19 +10,23 @@ made at the same time. The log of a run never does: its changes come one after t
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 import asyncpg  # type: ignore[import-untyped]
 
 from eventclient.devserver.state import LogQuery, LogRow, State, Wanted
 from eventclient.devserver.store import (
+    CommitLostError,
     Decision,
     HookQuery,
     Listed,
     RunQuery,
     StepQuery,
+    StoreUnavailableError,
     StreamPart,
     StreamQuery,
     T,
@@ -31,14 +35,15 @@ from eventclient.errors import ConfigurationError
 from eventclient.model.entities import Hook, Run, Step
 
 from . import postgres_reads as reads
-from .groups import GroupCommit, Job
-from .overlay import Overlay, all_wanted, is_plain
-from .postgres_failures import DRIVER_ERRORS, CommitLostError, Meaning, meaning_of
+from .groups import GroupCommit, Job, until_done
+from .overlay import Load, all_wanted, decide_all
+from .postgres_failures import DRIVER_ERRORS, Meaning, meaning_of
 from .postgres_keys import place_of
 from .postgres_schema import SCHEMA, make_tables
 from .postgres_session import Connection, Session
 
 R = TypeVar("R")
+logger = logging.getLogger("eventclient.devserver")
 
 DSN_FORM: Final = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
 _MALFORMED: Final = f"no DSN like {DSN_FORM}, special characters of the password quoted"
@@ -47,12 +52,15 @@ MAX_ATTEMPTS: Final = 5
 """How often a transaction is begun before a failure that is nobody's fault is told."""
 CONNECT_TIMEOUT_S: Final = 10.0
 COMMAND_TIMEOUT_S: Final = 60.0
+_NOBODYS_FAULT: Final = (Meaning.AGAIN, Meaning.HOPELESS)
 IDLE_GROUPS: Final = 64
 """How many runs may be remembered that nobody changes any more."""
 _SETTINGS: Final = {
     "application_name": "eventclient",
     "search_path": SCHEMA,
     "synchronous_commit": "on",
+    # A statement that has waited for a lock then sees what was committed meanwhile.
+    "default_transaction_isolation": "read committed",
     # How long another process may hold a run, and how long a process that stands still may hold one.
     "lock_timeout": "10s",
     "idle_in_transaction_session_timeout": "30s",
@@ -86,6 +94,8 @@ class PostgresStore:
             self._dsn,
             min_size=0,
             max_size=self._pool_size,
+            # A connection is not worn out by its statements, and closing it takes time and may fail.
+            max_queries=sys.maxsize,
             reset=_keep,
             timeout=CONNECT_TIMEOUT_S,
             command_timeout=COMMAND_TIMEOUT_S,
@@ -93,7 +103,7 @@ class PostgresStore:
         )
         await pool
         try:
-            async with pool.acquire() as connection:
+            async with lend(pool) as connection:
                 await make_tables(connection)
         except BaseException as error:
             pool.terminate()
@@ -101,8 +111,7 @@ class PostgresStore:
                 # What the driver says about a malformed DSN may quote any part of it.
                 raise ConfigurationError(f"cannot use PostgreSQL: {_MALFORMED}") from None
             if isinstance(error, (ConfigurationError, *DRIVER_ERRORS)):
-                said = str(error) or type(error).__name__
-                raise ConfigurationError(f"cannot use {place_of(self._dsn)}: {said}") from error
+                raise ConfigurationError(f"cannot use {place_of(self._dsn)}: {_words_of(error)}") from error
             raise
         self._pool = pool
 
@@ -116,11 +125,7 @@ class PostgresStore:
             await pool.close()
 
     async def change(self, wanted: Wanted, decide: Callable[[State], Decision[T]]) -> T:
-        """See `Store.change`.
-
-        Raises:
-            CommitLostError: the connection broke during the commit; the change may have been made.
-        """
+        """See `Store.change`."""
         self._open_pool()
         group = self._groups.get(wanted.run_id)
         if group is None:
@@ -151,8 +156,16 @@ class PostgresStore:
 
     async def write_stream(self, run_id: str, name: str, chunks: Sequence[bytes], *, close: bool) -> bool:
         """See `Store.write_stream`. What a lost connection left undone or done is not tried again."""
-        async with self._open_pool().acquire() as connection:
-            return await reads.write_stream(connection, run_id, name, chunks, close=close)
+        sent = False
+        try:
+            async with lend(self._open_pool()) as connection:
+                # The statement is its own transaction: once it is sent, so is its commit.
+                sent = True
+                return await reads.write_stream(connection, run_id, name, chunks, close=close)
+        except DRIVER_ERRORS as error:
+            if meaning_of(error, committing=sent) not in _NOBODYS_FAULT:
+                raise
+            raise StoreUnavailableError(_words_of(error)) from error
 
     async def read_stream(self, query: StreamQuery) -> StreamPart:
         """Chunks of a stream; one nobody wrote to is open and has none."""
@@ -169,30 +182,42 @@ class PostgresStore:
 
     async def _read(self, read: Callable[[Connection], Awaitable[R]]) -> R:
         async def attempt() -> R:
-            async with self._open_pool().acquire() as connection:
+            async with lend(self._open_pool()) as connection:
                 return await read(connection)
 
         return await _try(attempt)
 
     async def _commit(self, jobs: Sequence[Job]) -> None:
-        """Commit what the jobs decide, or tell each what went wrong when none of them can be to blame.
+        """Commit what the jobs decide.
 
         Raises:
+            StoreUnavailableError, CommitLostError: none of them can be to blame.
             Exception: nothing was committed, and one of them may be to blame.
         """
 
         async def attempt() -> None:
-            async with self._open_pool().acquire() as connection:
+            async with lend(self._open_pool()) as connection:
                 await _transact(Session(connection), jobs)
 
+        await _try(attempt)
+
+
+@asynccontextmanager
+async def lend(pool: Any) -> AsyncIterator[Connection]:
+    """A connection of `pool` for as long as the block lasts.
+
+    What goes wrong when it is given back is nobody's failure: what the block did is done, and who took it
+    for undone would do it twice.
+    """
+    connection = await pool.acquire()
+    try:
+        yield connection
+    finally:
         try:
-            await _try(attempt)
-        except CommitLostError as error:
-            _fail(jobs, error)
-        except Exception as error:
-            if meaning_of(error, committing=False) is Meaning.BLAME:
-                raise
-            _fail(jobs, error)
+            await pool.release(connection)
+        except DRIVER_ERRORS as error:
+            # The pool has thrown the connection away.
+            logger.debug("a connection could not be given back: %s", error)
 
 
 async def _keep(_: object) -> None:
@@ -201,19 +226,26 @@ async def _keep(_: object) -> None:
 
 async def _try(attempt: Callable[[], Awaitable[R]]) -> R:
     """The result of `attempt`, which is made again while what failed was surely not committed and nobody's
-    fault; at most `MAX_ATTEMPTS` times."""
-    for _ in range(MAX_ATTEMPTS - 1):
+    fault; at most `MAX_ATTEMPTS` times.
+
+    Raises:
+        StoreUnavailableError: it is nobody's fault, and no more attempts are made.
+    """
+    attempts_left = MAX_ATTEMPTS
+    while True:
+        attempts_left -= 1
         try:
             return await attempt()
         except DRIVER_ERRORS as error:
-            if meaning_of(error, committing=False) is not Meaning.AGAIN:
+            meaning = meaning_of(error, committing=False)
+            if meaning not in _NOBODYS_FAULT:
                 raise
-    return await attempt()
+            if meaning is Meaning.HOPELESS or not attempts_left:
+                raise StoreUnavailableError(_words_of(error)) from error
 
 
-def _fail(jobs: Sequence[Job], error: Exception) -> None:
-    for job in jobs:
-        job.error = error
+def _words_of(error: BaseException) -> str:
+    return str(error) or type(error).__name__
 
 
 async def _transact(session: Session, jobs: Sequence[Job]) -> None:
@@ -239,34 +271,18 @@ async def _transact(session: Session, jobs: Sequence[Job]) -> None:
 async def _decide(session: Session, wanted: Wanted, jobs: Sequence[Job]) -> bool:
     """Let the jobs decide one after the other and save what they did; False when there was nothing to."""
     saved = False
-    overlay: Overlay | None = None
-    for job in jobs:
-        if overlay is None:
-            overlay = Overlay(wanted.run_id, await session.load(wanted))
-        decision = job.look_at(overlay.view(job.wanted))
-        if decision is None or decision.changes is None:
-            continue
-        saved = True
-        if is_plain(decision.changes):
-            overlay.add(decision.changes)
-            continue
-        await _save(session, overlay)
-        await session.save(decision.changes)
-        overlay = None
-    if overlay is not None:
-        await _save(session, overlay)
+    for step in decide_all(wanted, jobs):
+        if isinstance(step, Load):
+            step.state = await session.load(step.wanted)
+        else:
+            await session.save(step)
+            saved = True
     return saved
-
-
-async def _save(session: Session, overlay: Overlay) -> None:
-    changes = overlay.take()
-    if changes is not None:
-        await session.save(changes)
 
 
 async def _roll_back(session: Session) -> None:
     try:
-        await asyncio.shield(session.rollback())
+        await until_done(session.rollback())
     except DRIVER_ERRORS:
         # A connection that cannot even roll back is thrown away by the pool; the database rolls back.
         return

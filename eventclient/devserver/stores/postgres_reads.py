@@ -1,5 +1,5 @@
-"""What the PostgreSQL store says to read, and to write to a stream. Each is one statement, so it sees or does
-the whole of something: a statement has one snapshot."""
+"""What the PostgreSQL store says to read, and to write to a stream. One statement sees or does the whole of
+something: it has one snapshot."""
 
 from __future__ import annotations
 
@@ -16,20 +16,24 @@ from eventclient.devserver.store import (
     StreamPart,
     StreamQuery,
 )
-from eventclient.model.entities import Hook, Run, Step
+from eventclient.model.entities import TERMINAL_RUN_STATUSES, Hook, Run, Step
 
-from .documents import E, read_document
+from .documents import E, check_not_expired, read_document
 from .postgres_keys import key_of
 from .postgres_session import Connection
 
 _MAX_SLOT: Final = 2**53
 _LOG: Final = """SELECT slot, meta, payload FROM runs LEFT JOIN LATERAL (
-    SELECT slot, meta, payload FROM events
+    SELECT slot, meta, {payload} AS payload FROM events
     WHERE run_id = $1 AND slot > $2 AND slot < $3{condition} ORDER BY slot {order} LIMIT $4
 ) AS rows ON TRUE WHERE run_id = $1 ORDER BY slot {order}"""
-_WRITE_STREAM: Final = """WITH stream AS (
+# The lock on the row of the run waits for who is ending it, and then sees what became of it. Until this is
+# committed nobody purges the run.
+_WRITE_STREAM: Final = """WITH run AS (SELECT status, doc FROM runs WHERE run_id = $1 FOR SHARE),
+stream AS (
     INSERT INTO streams (run_id, id, name, chunk_count, closed)
-    VALUES ($1, $2, $3, cardinality($4::bytea[]), $5)
+    SELECT $1, $2, $3, cardinality($4::bytea[]), $5
+    WHERE NOT EXISTS (SELECT FROM run WHERE status = ANY ($6::text[]))
     ON CONFLICT (run_id, id) DO UPDATE
     SET chunk_count = streams.chunk_count + excluded.chunk_count, closed = excluded.closed
     WHERE NOT streams.closed
@@ -37,7 +41,8 @@ _WRITE_STREAM: Final = """WITH stream AS (
 added AS (
     INSERT INTO chunks SELECT position, chunk_count - cardinality($4::bytea[]) + n - 1, data
     FROM stream, unnest($4::bytea[]) WITH ORDINALITY AS new (data, n))
-SELECT count(*) FROM stream"""
+SELECT (SELECT count(*) FROM stream), (SELECT doc FROM run WHERE status = ANY ($6::text[]))"""
+_ENDED: Final = [key_of(status) for status in sorted(TERMINAL_RUN_STATUSES)]
 _READ_STREAM: Final = """SELECT chunk_count, closed, first, data FROM (
     SELECT *, CASE WHEN $3 < 0 THEN greatest(0, chunk_count + $3) ELSE $3::bigint END AS first
     FROM streams WHERE run_id = $1 AND id = $2
@@ -56,7 +61,8 @@ async def read_log(connection: Connection, query: LogQuery) -> list[LogRow] | No
     if query.correlation_id is not None:
         condition = " AND correlation_id = $5"
         arguments.append(key_of(query.correlation_id))
-    statement = _LOG.format(condition=condition, order="DESC" if query.descending else "ASC")
+    order, payload = "DESC" if query.descending else "ASC", "payload" if query.payloads else "''::bytea"
+    statement = _LOG.format(condition=condition, order=order, payload=payload)
     rows = await connection.fetch(statement, *arguments)
     if not rows:
         return None
@@ -101,10 +107,20 @@ async def _list(
 async def write_stream(
     connection: Connection, run_id: str, name: str, chunks: Sequence[bytes], *, close: bool
 ) -> bool:
-    """Append to a stream and close it if asked to; False when it is closed already."""
+    """Append to a stream and close it if asked to; False when it is closed already.
+
+    Raises:
+        StreamExpiredError: the payloads of the run are gone.
+    """
     encoded = name.encode("utf-8", "surrogatepass")
     arguments = (key_of(run_id), key_of(name), encoded, list(chunks), close)
-    return bool(await connection.fetchval(_WRITE_STREAM, *arguments))
+    ((written, ended),) = await connection.fetch(_WRITE_STREAM, *arguments, _ENDED)
+    if ended is None:
+        return bool(written)
+    check_not_expired(ended)
+    # A run that has kept its payloads when it ended keeps them.
+    ((written, _),) = await connection.fetch(_WRITE_STREAM, *arguments, [])
+    return bool(written)
 
 
 async def read_stream(connection: Connection, query: StreamQuery) -> StreamPart:

@@ -19,6 +19,7 @@ from eventclient.devserver.store import (
     Listed,
     RunQuery,
     StepQuery,
+    StoreUnavailableError,
     StreamPart,
     StreamQuery,
     T,
@@ -26,9 +27,10 @@ from eventclient.devserver.store import (
 from eventclient.errors import ConfigurationError
 from eventclient.model.entities import Hook, Run, Step
 
-from .groups import GroupCommit, Job
-from .overlay import Overlay, all_wanted, is_plain
+from .groups import GroupCommit, Job, until_done
+from .overlay import Load, all_wanted, decide_all
 from .sqlite_database import MEMORY, PATIENCE_MS, Database
+from .sqlite_failures import blameless
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class SqliteStore:
         self._opened: _Opened | None = None
         self._groups = GroupCommit(self._commit)
         self._turn = asyncio.Lock()
+        self._lockouts = 0
 
     async def open(self) -> None:
         """Open the database.
@@ -106,19 +109,23 @@ class SqliteStore:
 
     async def read_log(self, query: LogQuery) -> list[LogRow] | None:
         """Rows of a run's log; None when there is no such run."""
-        return self._open().reader.read_log(query)
+        with blameless():
+            return self._open().reader.read_log(query)
 
     async def read_runs(self, query: RunQuery) -> list[Listed[Run]]:
         """Runs in the order asked for."""
-        return self._open().reader.read_runs(query)
+        with blameless():
+            return self._open().reader.read_runs(query)
 
     async def read_steps(self, query: StepQuery) -> list[Listed[Step]]:
         """Steps of a run in the order asked for."""
-        return self._open().reader.read_steps(query)
+        with blameless():
+            return self._open().reader.read_steps(query)
 
     async def read_hooks(self, query: HookQuery) -> list[Listed[Hook]]:
         """Hooks that are there, in the order asked for."""
-        return self._open().reader.read_hooks(query)
+        with blameless():
+            return self._open().reader.read_hooks(query)
 
     async def write_stream(self, run_id: str, name: str, chunks: Sequence[bytes], *, close: bool) -> bool:
         """See `Store.write_stream`."""
@@ -133,11 +140,13 @@ class SqliteStore:
 
     async def read_stream(self, query: StreamQuery) -> StreamPart:
         """Chunks of a stream; one nobody wrote to is open and has none."""
-        return self._open().reader.read_stream(query)
+        with blameless():
+            return self._open().reader.read_stream(query)
 
     async def list_streams(self, run_id: str) -> list[str]:
         """Names of the run's streams, in the order in which they came to be."""
-        return self._open().reader.list_streams(run_id)
+        with blameless():
+            return self._open().reader.list_streams(run_id)
 
     def _open(self) -> _Opened:
         if self._opened is None:
@@ -157,51 +166,43 @@ class SqliteStore:
 
     async def _transact(self, opened: _Opened, write: Callable[[Database], None]) -> None:
         """Commit what `write` does, or leave nothing behind. Not to be cancelled half way."""
+        lockouts = self._lockouts
         async with self._turn:
-            commit = asyncio.ensure_future(_transact(opened, write))
+            if self._lockouts > lockouts:
+                # Whoever came while another process was waited for has waited for it, too.
+                raise StoreUnavailableError(f"another process is writing to {self._path}")
+            await until_done(self._transact_alone(opened, write))
+
+    async def _transact_alone(self, opened: _Opened, write: Callable[[Database], None]) -> None:
+        writer = opened.writer
+        with blameless():
+            await self._begin(opened)
             try:
-                await asyncio.shield(commit)
-            except asyncio.CancelledError:
-                await asyncio.wait([commit])
+                write(writer)
+                await opened.wait(writer.commit)
+            except BaseException:
+                writer.rollback()
+                raise
+
+    async def _begin(self, opened: _Opened) -> None:
+        try:
+            opened.writer.begin()
+        except sqlite3.OperationalError:
+            # Another process writes. Its turn may last, so this is no waiting for the event loop.
+            try:
+                await opened.wait(lambda: _begin_patiently(opened.writer))
+            except sqlite3.OperationalError:
+                self._lockouts += 1
                 raise
 
 
 def _save(database: Database, jobs: Sequence[Job]) -> None:
     """Save what jobs about one run decide, one after the other."""
-    wanted = all_wanted(job.wanted for job in jobs)
-    overlay: Overlay | None = None
-    for job in jobs:
-        if overlay is None:
-            overlay = Overlay(wanted.run_id, database.load(wanted))
-        decision = job.look_at(overlay.view(job.wanted))
-        if decision is None or decision.changes is None:
-            continue
-        if is_plain(decision.changes):
-            overlay.add(decision.changes)
-            continue
-        added = overlay.take()
-        if added is not None:
-            database.save(added)
-        database.save(decision.changes)
-        overlay = None
-    added = overlay.take() if overlay is not None else None
-    if added is not None:
-        database.save(added)
-
-
-async def _transact(opened: _Opened, write: Callable[[Database], None]) -> None:
-    writer = opened.writer
-    try:
-        writer.begin()
-    except sqlite3.OperationalError:
-        # Another process writes. Its turn may last, so this is no waiting for the event loop.
-        await opened.wait(lambda: _begin_patiently(writer))
-    try:
-        write(writer)
-        await opened.wait(writer.commit)
-    except BaseException:
-        writer.rollback()
-        raise
+    for step in decide_all(all_wanted(job.wanted for job in jobs), jobs):
+        if isinstance(step, Load):
+            step.state = database.load(step.wanted)
+        else:
+            database.save(step)
 
 
 def _begin_patiently(database: Database) -> None:

@@ -1,4 +1,4 @@
-"""What the SQLite store says to its database: schema, reads, writes. Knows nothing of tasks or threads."""
+"""What the SQLite store says to its database: reads and writes. Knows nothing of tasks or threads."""
 
 from __future__ import annotations
 
@@ -17,43 +17,33 @@ from eventclient.devserver.store import (
     StreamQuery,
 )
 from eventclient.errors import ConfigurationError
-from eventclient.model.entities import Hook, Run, Step, Wait
+from eventclient.model.entities import TERMINAL_RUN_STATUSES, Hook, Run, Step, Wait
 from eventclient.wire.items import epoch_ms
 
-from .documents import E, encode_document, event_row, hook_row, read_document, without_payloads
+from .documents import (
+    E,
+    check_not_expired,
+    encode_document,
+    event_row,
+    hook_row,
+    read_document,
+    without_payloads,
+)
+from .sqlite_schema import SCHEMA, SCHEMA_VERSION
 
 MEMORY: Final = ":memory:"
-SCHEMA_VERSION: Final = 2
-_SCHEMA: Final = (
-    """CREATE TABLE runs (
-        position INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, last_slot INTEGER NOT NULL,
-        workflow_name TEXT NOT NULL, status TEXT NOT NULL, doc BLOB NOT NULL)""",
-    """CREATE TABLE events (
-        run_id TEXT NOT NULL, slot INTEGER NOT NULL, correlation_id TEXT, meta BLOB NOT NULL,
-        payload BLOB NOT NULL, PRIMARY KEY (run_id, slot)) WITHOUT ROWID""",
-    """CREATE TABLE steps (
-        position INTEGER PRIMARY KEY, run_id TEXT NOT NULL, id TEXT NOT NULL, doc BLOB NOT NULL,
-        UNIQUE (run_id, id))""",
-    """CREATE TABLE waits (
-        run_id TEXT NOT NULL, id TEXT NOT NULL, doc BLOB NOT NULL, PRIMARY KEY (run_id, id)) WITHOUT ROWID""",
-    """CREATE TABLE hooks (
-        position INTEGER PRIMARY KEY, run_id TEXT NOT NULL, id TEXT NOT NULL, token TEXT NOT NULL UNIQUE,
-        retained_until_ms INTEGER, doc BLOB NOT NULL, UNIQUE (run_id, id))""",
-    "CREATE INDEX hooks_by_id ON hooks (id)",
-    """CREATE TABLE claims (
-        run_id TEXT NOT NULL, key TEXT NOT NULL, slot INTEGER NOT NULL, detail TEXT NOT NULL,
-        PRIMARY KEY (run_id, key)) WITHOUT ROWID""",
-    """CREATE TABLE streams (
-        position INTEGER PRIMARY KEY, run_id TEXT NOT NULL, name TEXT NOT NULL, chunk_count INTEGER NOT NULL,
-        closed INTEGER NOT NULL, UNIQUE (run_id, name))""",
-    """CREATE TABLE chunks (
-        stream INTEGER NOT NULL REFERENCES streams, number INTEGER NOT NULL, data BLOB NOT NULL,
-        PRIMARY KEY (stream, number)) WITHOUT ROWID""",
-    f"PRAGMA user_version = {SCHEMA_VERSION}",
-)
-_LOG: Final = """SELECT slot, meta, payload FROM events
+_LOG: Final = """SELECT slot, meta, {payload} FROM events
     WHERE run_id = ? AND slot > ? AND slot < ? AND (? IS NULL OR correlation_id = ?)
     ORDER BY slot {order} LIMIT ?"""
+# One statement, which sees the stream and its chunks at one moment. Its row stays when there are no chunks,
+# so what is asked for bounds their numbers, which have no gaps, and not the rows.
+_READ_STREAM: Final = """SELECT chunk_count, closed, first, data FROM (
+    SELECT *, CASE WHEN ?3 < 0 THEN max(0, chunk_count + ?3) ELSE ?3 END AS first
+    FROM streams WHERE run_id = ?1 AND name = ?2
+) LEFT JOIN chunks ON stream = position AND number >= first AND number < first + coalesce(?4, chunk_count)
+ORDER BY number"""
+_ENDED_RUN: Final = f"""SELECT doc FROM runs
+    WHERE run_id = ? AND status IN ({", ".join("?" * len(TERMINAL_RUN_STATUSES))})"""  # noqa: S608 - marks
 _MAX_POSITION: Final = 2**53
 _MAX_NAMES: Final = 512
 """Names in one statement: older builds of SQLite take 999 parameters."""
@@ -82,14 +72,16 @@ class Database:
     def _prepare(self, *, durable: bool, create: bool) -> None:
         self.wait_for_lock(PATIENCE_MS)
         if durable:
-            self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            mode = self.one("PRAGMA journal_mode = WAL")
+            if mode != ("wal",):
+                raise ConfigurationError("its place allows no write-ahead log, which this store needs")
             self._connection.execute("PRAGMA synchronous = FULL")
         if create:
             # Another process may be opening the same new file.
             self.begin()
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if version == 0 and self.one("SELECT 1 FROM sqlite_master") is None:
-                for statement in _SCHEMA:
+                for statement in SCHEMA:
                     self._connection.execute(statement)
             elif version != SCHEMA_VERSION:
                 raise ConfigurationError(
@@ -165,6 +157,7 @@ class Database:
         return Holder(read_document(Hook, row[0]), run)
 
     def read_log(self, query: LogQuery) -> list[LogRow] | None:
+        # A run stays, so nothing can come between this and the next statement that would not fit it.
         if self.one("SELECT 1 FROM runs WHERE run_id = ?", query.run_id) is None:
             return None
         after, before = query.after or 0, query.before or _MAX_POSITION
@@ -173,7 +166,8 @@ class Database:
         correlation_id = query.correlation_id
         limit = -1 if query.limit is None else query.limit
         arguments = (query.run_id, after, before, correlation_id, correlation_id, limit)
-        statement = _LOG.format(order="DESC" if query.descending else "ASC")
+        order, payload = "DESC" if query.descending else "ASC", "payload" if query.payloads else "x''"
+        statement = _LOG.format(order=order, payload=payload)
         return [LogRow(*row) for row in self._connection.execute(statement, arguments)]
 
     def read_runs(self, query: RunQuery) -> list[Listed[Run]]:
@@ -261,6 +255,8 @@ class Database:
 
     def write_stream(self, run_id: str, name: str, chunks: Sequence[bytes], *, close: bool) -> bool:
         """Append to a stream in the transaction that has begun."""
+        for (document,) in self._connection.execute(_ENDED_RUN, (run_id, *TERMINAL_RUN_STATUSES)):
+            check_not_expired(document)
         position, count, closed = self._stream(run_id, name) or (None, 0, False)
         if closed:
             return False
@@ -278,14 +274,13 @@ class Database:
         return True
 
     def read_stream(self, query: StreamQuery) -> StreamPart:
-        position, count, closed = self._stream(query.run_id, query.name) or (None, 0, 0)
-        start = query.start if query.start >= 0 else max(0, count + query.start)
-        limit = -1 if query.limit is None else query.limit
-        rows = self._connection.execute(
-            "SELECT data FROM chunks WHERE stream = ? AND number >= ? AND number < ? ORDER BY number LIMIT ?",
-            (position, start, count, limit),
-        )
-        return StreamPart(start, tuple(data for (data,) in rows), count, bool(closed))
+        arguments = (query.run_id, query.name, query.start, query.limit)
+        rows = self._connection.execute(_READ_STREAM, arguments).fetchall()
+        if not rows:
+            return StreamPart(max(0, query.start), (), 0, closed=False)
+        count, closed, start, _ = rows[0]
+        chunks = tuple(data for _, _, _, data in rows if data is not None)
+        return StreamPart(start, chunks, count, bool(closed))
 
     def list_streams(self, run_id: str) -> list[str]:
         rows = self._connection.execute(
