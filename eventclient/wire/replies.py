@@ -99,14 +99,6 @@ def encode_end_frame(cursor: str | None, *, has_more: bool) -> bytes:
     return encode_frame(encode_value(meta), b"")
 
 
-def encode_error_frame(code: str, message: str | None = None) -> bytes:
-    """The frame that says a stream cannot be finished."""
-    meta: dict[str, Any] = {spec.KEY_ERROR: 1, "code": code}
-    if message is not None:
-        meta["message"] = message
-    return encode_frame(encode_value(meta), b"")
-
-
 _TAKEN: Final = ("status", encode_number(200))
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
 
 from eventclient.model.entities import StoredEvent
 from eventclient.model.event_specs import EVENT_SPECS
-from eventclient.model.ids import slot_event_id, slot_of
+from eventclient.model.ids import slot_event_id
 
 from .codec import decode
 
@@ -45,16 +44,3 @@ class NewRow(LogRow):
     run_id: str
     event_type: str
     correlation_id: str | None
-
-    @classmethod
-    def of(cls, event: StoredEvent, meta: bytes) -> Self:
-        """The row of an event whose encoded meta is `meta`.
-
-        Raises:
-            ValueError: its id is no slot.
-        """
-        slot = slot_of(event.event_id)
-        if slot is None:
-            raise ValueError(f"{event.event_id} is no slot")
-        identity = (event.run_id, event.event_type, event.correlation_id)
-        return cls(slot, meta, event.payload or b"", *identity)

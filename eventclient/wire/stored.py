@@ -38,16 +38,6 @@ _NAMES: Final = {name: encode_text(key) for fields in _FIELDS.values() for name,
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
-def entity_map(entity: Run | Step | Hook | Wait, *, resolve: bool = True) -> dict[str, Any]:
-    """A run, step, hook or wait as it travels; its payloads only when `resolve`."""
-    pairs = {}
-    for name, key, is_payload in _FIELDS[type(entity)]:
-        value = getattr(entity, name)
-        if value is not None and (resolve or not is_payload):
-            pairs[key] = value
-    return pairs
-
-
 def event_map(event: StoredEvent, *, resolve: bool = True) -> dict[str, Any]:
     """A stored event as it travels; its payload only when `resolve`."""
     pairs = {key: value for name, key, _ in _EVENT_FIELDS if (value := getattr(event, name)) is not None}
@@ -92,7 +82,7 @@ _BY_TYPE: Final[Mapping[type, Callable[[Any], bytes]]] = {
 
 
 def encode_entity(entity: Run | Step | Hook | Wait, *, resolve: bool = True) -> bytes:
-    """The bytes of `entity_map`."""
+    """A run, step, hook or wait as it travels; its payloads only when `resolve`."""
     hidden = _NOTHING if resolve else _PAYLOADS[entity.__class__]
     parts = []
     for name, value in entity.__dict__.items():
@@ -119,11 +109,6 @@ def _bare_data(event: StoredEvent) -> dict[str, Any]:
     return {key: value for key, value in data.items() if key != hidden} if hidden in data else data
 
 
-def encode_event_meta(event: StoredEvent) -> bytes:
-    """The meta of the frame that `event` travels as: everything but its payload."""
-    return encode_event(event, resolve=False)
-
-
 def encode_row_meta(
     *,
     event_type: str,
@@ -135,8 +120,8 @@ def encode_row_meta(
     resume_id: str | None,
     event_data: dict[str, Any] | None,
 ) -> bytes:
-    """The meta of a new row, from parts; `event_data` is without its payload. As `encode_event_meta` of
-    the event that they make, which nobody has to make."""
+    """The meta of a new row, from parts; `event_data` is without its payload. The bytes of `encode_event`
+    without the payload for the event that they make, which nobody has to make."""
     # The order of keys is that of the fields of an event.
     parts = [
         _row_head(event_type, run_id),

@@ -9,8 +9,8 @@ from eventclient.devserver.store import Decision, Store
 from eventclient.model.entities import Hook, Run, Step, StoredEvent, Wait
 from eventclient.model.ids import slot_event_id
 from eventclient.wire.rows import NewRow
-from eventclient.wire.stored import encode_event_meta
 from tests.devserver.api import AT, RUN
+from tests.support.rows import new_row
 
 OTHER = "wrun_other"
 
@@ -40,7 +40,7 @@ def hook(name: str = "h", run_id: str = RUN, **fields: Any) -> Hook:
 def row(slot: int, event_type: str = "wait_completed", **fields: Any) -> NewRow:
     identity = {"runId": RUN, "eventId": slot_event_id(slot), "eventType": event_type, "createdAt": AT}
     event = StoredEvent.read({**identity, **fields})
-    return NewRow.of(event, encode_event_meta(event))
+    return new_row(event)
 
 
 async def save(store: Store, changes: Changes) -> None:

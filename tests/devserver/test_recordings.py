@@ -15,9 +15,10 @@ from eventclient.devserver.state import LogQuery, Wanted
 from eventclient.devserver.store import Decision
 from eventclient.devserver.stores.sqlite import SqliteStore
 from eventclient.model.event_specs import EVENT_SPECS
+from eventclient.wire.codec import decode
 from eventclient.wire.posted import PostedEvent
 from eventclient.wire.replies import Refused, Written
-from eventclient.wire.stored import entity_map
+from eventclient.wire.stored import encode_entity
 from tests.support.fake_clock import FakeClock
 
 RECORDINGS: Final = Path(__file__).parent.parent / "recordings"
@@ -82,7 +83,7 @@ async def test_a_recorded_run_comes_out_as_it_was_recorded(folder: str, run_id: 
     assert set(state.steps) == set(steps)
     for name, step in state.steps.items():
         for member in ("stepName", "status", "attempt", "input", "output", "error"):
-            assert entity_map(step).get(member) == steps[name].get(member), (name, member)
+            assert decode(encode_entity(step)).get(member) == steps[name].get(member), (name, member)
     await store.aclose()
 
 

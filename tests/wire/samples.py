@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from eventclient.model.entities import StoredEvent
 from eventclient.wire.rows import NewRow
-from eventclient.wire.stored import encode_event_meta
+from tests.support.rows import new_row
 
 AT = datetime(2026, 1, 1, 12, 0, 0, 7000, tzinfo=UTC)
 EVENT_ID = "evnt_00000000000000000000000001"
@@ -53,7 +53,7 @@ HOOK = {
 
 
 def row(event: StoredEvent) -> NewRow:
-    return NewRow.of(event, encode_event_meta(event))
+    return new_row(event)
 
 
 WAIT = {"runId": "r", "waitId": "w", "status": "waiting", "createdAt": AT, "updatedAt": AT, "resumeAt": AT}

@@ -20,7 +20,7 @@ from eventclient.wire.flat import (
 )
 from eventclient.wire.replies import Written
 from eventclient.wire.rows import LogRow
-from eventclient.wire.stored import encode_event_meta
+from eventclient.wire.stored import encode_event
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TEXT_DATE = b"\xc0\x78\x202026-01-01T12:00:00.123456+00:00"
@@ -29,7 +29,7 @@ TEXT_DATE = b"\xc0\x78\x202026-01-01T12:00:00.123456+00:00"
 def row(event_type: str, payload: bytes = b"", **data: Any) -> LogRow:
     identity = {"runId": "wrun_1", "eventId": slot_event_id(3), "createdAt": AT}
     event = StoredEvent.read({**identity, "eventType": event_type, "eventData": data})
-    return LogRow(3, encode_event_meta(event), payload)
+    return LogRow(3, encode_event(event, resolve=False), payload)
 
 
 # -- posts -------------------------------------------------------------------------------------

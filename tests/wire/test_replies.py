@@ -12,20 +12,19 @@ from eventclient.wire.replies import (
     Refused,
     Written,
     encode_end_frame,
-    encode_error_frame,
     encode_event_frame,
     encode_results,
     encode_written,
 )
 from eventclient.wire.stored import (
-    encode_event_meta,
+    encode_event,
     event_map,
 )
 from tests.wire.samples import BARE, EVENT, HOOK, RUN, STEP, WAIT, row
 
 
 def test_an_event_frame_carries_the_payload_in_its_body() -> None:
-    meta = encode_event_meta(EVENT)
+    meta = encode_event(EVENT, resolve=False)
     frames = decode_frames(encode_event_frame(meta, b"in") + encode_event_frame(meta, b"in", resolve=False))
     assert [frame.meta for frame in frames] == [event_map(EVENT, resolve=False)] * 2
     assert [frame.body for frame in frames] == [b"in", b""]
@@ -36,15 +35,11 @@ def test_control_frames() -> None:
         [
             encode_end_frame("eid:x", has_more=True),
             encode_end_frame(None, has_more=False),
-            encode_error_frame("payload-missing", "gone"),
-            encode_error_frame("other"),
         ]
     )
     assert [(frame.meta, frame.body) for frame in decode_frames(stream)] == [
         ({"_end": 1, "next": "eid:x", "hasMore": True}, b""),
         ({"_end": 1, "hasMore": False}, b""),
-        ({"_error": 1, "code": "payload-missing", "message": "gone"}, b""),
-        ({"_error": 1, "code": "other"}, b""),
     ]
 
 
