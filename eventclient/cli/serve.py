@@ -109,8 +109,13 @@ def serve(
       fault = "throttle"      # or refuse, challenge, delay, drop, cut,
       retry_after = "2"       # garbage, twice, stall
 
-    All keys are in the documentation of eventclient.devserver.faults; GET /__faults tells what was injected.
+    All keys are in what `python -m pydoc eventclient.devserver.faults` shows; GET /__faults tells what was
+    injected.
+
+    GET / is a page that shows the runs, live; GET /healthz answers for as long as requests are taken.
     """
+    if dsn is not None and not dsn.strip():
+        raise click.UsageError("--dsn, or EVENTCLIENT_SERVE_DSN, is empty: name a database, or leave it out")
     if db is not None and dsn is not None:
         raise click.UsageError("--db and --dsn, or EVENTCLIENT_SERVE_DSN, exclude each other")
     options = {

@@ -45,7 +45,8 @@ def check_exposure(host: str, token: str | None, *, allow_anyone: bool) -> None:
         )
     if token is None and not allow_anyone and not is_loopback(host):
         raise ConfigurationError(
-            f"{host or 'every address'} is no loopback address: set a token, or allow anyone to come in"
+            f"{host or 'every address'} is no loopback address: set a token (--token), or let anyone"
+            " come in (--allow-anyone)"
         )
 
 

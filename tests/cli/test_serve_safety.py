@@ -78,7 +78,11 @@ async def test_what_cannot_be_served_safely_ends_with_2(tmp_path: Path) -> None:
         assert (code, told in err) == (2, True), err
     for arguments, told in (
         (["--faults", str(tmp_path / "missing.toml")], "missing.toml"),
-        (["--host", "192.0.2.1"], "192.0.2.1 is no loopback address: set a token, or allow anyone"),
+        (
+            ["--host", "192.0.2.1"],
+            "192.0.2.1 is no loopback address: set a token (--token), or let anyone come in",
+        ),
+        (["--dsn", " "], "--dsn, or EVENTCLIENT_SERVE_DSN, is empty"),
         (["--token", "two words"], "the token has to be printable ASCII"),
     ):
         code, err = await run_to_the_end(*arguments)
