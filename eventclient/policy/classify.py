@@ -18,21 +18,18 @@ class FailureClass(StrEnum):
     CHALLENGED = "challenged"
     """A firewall answered. Never sent again: that only feeds the firewall."""
     REDIRECTED = "redirected"
-    """301, 302, 303, 307, 308: the address is wrong. Never followed: a redirected POST loses its body."""
+    """3xx: the address is wrong. Never followed: a redirected POST loses its body."""
     REFUSED = "refused"
     """Any other 4xx: definitive."""
     AMBIGUOUS = "ambiguous"
-    """The server may have acted: connection lost, timeout, 5xx, 3xx that redirects nowhere,
-    unreadable 2xx."""
+    """The server may have acted: connection lost, timeout, 5xx, unreadable 2xx."""
     NOT_SENT = "not sent"
     """The request never left: connection refused, name not found, no connection free in time."""
 
 
 STATUS_CLASSES: Final[tuple[tuple[range, FailureClass | None], ...]] = (
     (range(200, 300), None),
-    (range(301, 304), FailureClass.REDIRECTED),
-    (range(307, 309), FailureClass.REDIRECTED),
-    (range(300, 400), FailureClass.AMBIGUOUS),
+    (range(300, 400), FailureClass.REDIRECTED),
     (range(429, 430), FailureClass.THROTTLED),
     (range(400, 500), FailureClass.REFUSED),
     (range(500, 600), FailureClass.AMBIGUOUS),

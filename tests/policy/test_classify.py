@@ -10,30 +10,10 @@ from eventclient.policy.classify import STATUS_CLASSES, FailureClass, classify_a
 
 GOLDEN: dict[FailureClass | None, list[int]] = {
     None: [200, 201, 204, 299],
-    FailureClass.REDIRECTED: [301, 302, 303, 307, 308],
+    FailureClass.REDIRECTED: [300, 301, 302, 303, 304, 307, 308, 399],
     FailureClass.REFUSED: [400, 401, 403, 404, 405, 409, 410, 412, 413, 418, 425, 428, 430, 499],
     FailureClass.THROTTLED: [429],
-    FailureClass.AMBIGUOUS: [
-        300,
-        304,
-        305,
-        306,
-        309,
-        399,
-        500,
-        501,
-        502,
-        503,
-        504,
-        505,
-        599,
-        100,
-        199,
-        600,
-        999,
-        0,
-        -1,
-    ],
+    FailureClass.AMBIGUOUS: [500, 501, 502, 503, 504, 505, 599, 100, 199, 600, 999, 0, -1],
 }
 
 
