@@ -86,6 +86,10 @@ class Record:
     @property
     def marks(self) -> dict[Mark, int]:
         """What makes it stand out, and how often it does so."""
+        taken = self.status is not None and self.status < 400
+        if taken and not self.faults and all(event.status < 400 for event in self.events):
+            # Most requests are like this, and every one of them is asked.
+            return {}
         marks = Counter(mark for event in self.events if (mark := _mark_of(event.status)) is not None)
         mark = Mark.DROPPED if self.status is None else _mark_of(self.status)
         is_ordinary = mark in _OF_WRITES and self.method in READS
