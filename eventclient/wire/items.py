@@ -54,26 +54,23 @@ def encode_text(text: str) -> bytes:
         data = text.encode()
     except UnicodeEncodeError:
         raise UnencodableError("holds a lone surrogate, which UTF-8 cannot carry") from None
-    size = len(data)
-    if size < 24:
-        return bytes((0x60 | size,)) + data
-    if size < 0x100:
-        return bytes((0x78, size)) + data
-    if size < 0x1_0000:
-        return b"\x79" + size.to_bytes(2, "big") + data
-    return b"\x7a" + size.to_bytes(4, "big") + data
+    return _string(0x60, data)
 
 
 def encode_bytes(data: bytes) -> bytes:
     """A byte string of definite length."""
+    return _string(0x40, data)
+
+
+def _string(kind: int, data: bytes) -> bytes:
     size = len(data)
     if size < 24:
-        return bytes((0x40 | size,)) + data
+        return bytes((kind | size,)) + data
     if size < 0x100:
-        return bytes((0x58, size)) + data
+        return bytes((kind | 24, size)) + data
     if size < 0x1_0000:
-        return b"\x59" + size.to_bytes(2, "big") + data
-    return b"\x5a" + size.to_bytes(4, "big") + data
+        return bytes((kind | 25,)) + size.to_bytes(2, "big") + data
+    return bytes((kind | 26,)) + size.to_bytes(4, "big") + data
 
 
 def encode_map_header(count: int) -> bytes:

@@ -21,18 +21,17 @@ from click.testing import CliRunner
 
 from eventclient.cli.access_log import LogWriter
 from eventclient.cli.main import cli
+from tests.support.presence import ends_by_signal, needs_nonblocking_pipes
 
 ROOT = Path(__file__).parent.parent.parent
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="sends signals")
 
-
-@asynccontextmanager
-async def serving(*arguments: str) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+async def start(stdout: int, *arguments: str) -> tuple[asyncio.subprocess.Process, str]:
+    """A server process that writes to `stdout`, and its URL."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "eventclient", "serve", "--port", "0", *arguments),
-        stdout=asyncio.subprocess.PIPE,
+        stdout=stdout,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
@@ -40,8 +39,14 @@ async def serving(*arguments: str) -> AsyncIterator[tuple[str, asyncio.subproces
     told = (await process.stderr.readline()).decode()
     url = re.search(r"http://127\.0\.0\.1:\d+", told)
     assert url is not None, told
+    return process, url[0]
+
+
+@asynccontextmanager
+async def serving(*arguments: str) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+    process, url = await start(asyncio.subprocess.PIPE, *arguments)
     try:
-        yield url[0], process
+        yield url, process
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
@@ -55,6 +60,7 @@ async def ask(url: str, count: int = 1) -> None:
                 assert response.status == 200
 
 
+@ends_by_signal
 async def test_it_goes_to_stdout_line_by_line() -> None:
     async with serving() as (url, process):
         await ask(url)
@@ -63,6 +69,7 @@ async def test_it_goes_to_stdout_line_by_line() -> None:
         assert (line["path"], line["status"]) == ("/healthz", 200)
 
 
+@ends_by_signal
 async def test_a_file_is_added_to(tmp_path: Path) -> None:
     file = tmp_path / "access.log"
     for _ in range(2):
@@ -73,6 +80,7 @@ async def test_a_file_is_added_to(tmp_path: Path) -> None:
     assert [json.loads(line)["route"] for line in file.read_text().splitlines()] == ["health"] * 4
 
 
+@ends_by_signal
 async def test_it_can_be_left_out() -> None:
     async with serving("--no-access-log") as (url, process):
         await ask(url)
@@ -81,45 +89,27 @@ async def test_it_can_be_left_out() -> None:
         assert process.returncode == 0
 
 
+@ends_by_signal
 async def test_a_reader_that_goes_away_does_not_end_the_server() -> None:
     reader, writer = os.pipe()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "eventclient", "serve", "--port", "0"),
-        stdout=writer,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    process, url = await start(writer)
     os.close(writer)
-    assert process.stderr is not None
-    told = (await process.stderr.readline()).decode()
     os.close(reader)
-    url = re.search(r"http://127\.0\.0\.1:\d+", told)
-    assert url is not None, told
-    await ask(url[0], 3)
+    await ask(url, 3)
     process.send_signal(signal.SIGTERM)
     _, err = await process.communicate()
     assert process.returncode == 0
     assert err.decode().splitlines() == ["the access log ends here, it cannot be written: Broken pipe"]
 
 
+@ends_by_signal
 async def test_a_reader_that_never_reads_stops_neither_the_server_nor_its_end() -> None:
     reader, writer = os.pipe()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "eventclient", "serve", "--port", "0"),
-        stdout=writer,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    process, url = await start(writer)
     os.close(writer)
-    assert process.stderr is not None
-    told = (await process.stderr.readline()).decode()
-    url = re.search(r"http://127\.0\.0\.1:\d+", told)
-    assert url is not None, told
     try:
         # Far more than a pipe holds.
-        await asyncio.wait_for(ask(url[0], 2000), 60)
+        await asyncio.wait_for(ask(url, 2000), 60)
         process.send_signal(signal.SIGTERM)
         _, err = await asyncio.wait_for(process.communicate(), 60)
     finally:
@@ -145,6 +135,7 @@ def read_after(writer: LogWriter, reader: int) -> list[dict[str, Any]]:
     return [json.loads(line) for line in data.splitlines()]
 
 
+@needs_nonblocking_pipes
 @pytest.mark.parametrize("blocking", [True, False])
 def test_what_waits_for_its_reader_comes_whole_and_in_order(blocking: bool) -> None:
     reader, end = os.pipe()
@@ -155,6 +146,7 @@ def test_what_waits_for_its_reader_comes_whole_and_in_order(blocking: bool) -> N
     assert [told["line"] for told in read_after(writer, reader)] == list(range(3000))
 
 
+@needs_nonblocking_pipes
 @pytest.mark.parametrize("blocking", [True, False])
 def test_what_is_too_much_is_counted_where_it_is_missing(blocking: bool) -> None:
     reader, end = os.pipe()
@@ -172,6 +164,7 @@ def test_what_is_too_much_is_counted_where_it_is_missing(blocking: bool) -> None
     assert sum(each.get("dropped", 0) for each in told) > 1000
 
 
+@needs_nonblocking_pipes
 def test_an_end_that_nobody_reads_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
     reader, end = os.pipe()
     writer = LogWriter(FileIO(end, "w"))

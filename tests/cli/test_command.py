@@ -132,7 +132,7 @@ async def test_a_spent_throttle_budget_ends_with_3_and_without_a_wait() -> None:
     assert "3600" in err
 
 
-@pytest.mark.skipif(os.name == "nt", reason="sends a signal")
+@pytest.mark.skipif(os.name == "nt", reason="interrupts by SIGINT, which Windows cannot send to one process")
 async def test_an_interruption_tells_what_was_settled() -> None:
     hanging, released = asyncio.Event(), asyncio.Event()
 
@@ -156,7 +156,7 @@ async def test_an_interruption_tells_what_was_settled() -> None:
     assert (summary["created"], summary["unknown"], summary["unsent"]) == (2, 32, 119)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs a pseudo terminal")
+@pytest.mark.skipif(os.name == "nt", reason="runs in a pseudo terminal, which Windows does not have")
 @pytest.mark.parametrize("colour", [{}, {"NO_COLOR": "1"}])
 async def test_on_a_terminal_a_bar_moves_on_stderr_alone(colour: dict[str, str]) -> None:
     ours, theirs = os.openpty()
@@ -181,7 +181,7 @@ async def test_on_a_terminal_a_bar_moves_on_stderr_alone(colour: dict[str, str])
     assert coloured == (not colour)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="closes a pipe as a shell would")
+@pytest.mark.skipif(os.name == "nt", reason="closes a pipe as a POSIX shell would")
 async def test_a_reader_that_goes_away_is_no_traceback() -> None:
     process = await start("replay", FANOUT, "--format", "jsonl")
     assert process.stdout is not None

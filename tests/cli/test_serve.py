@@ -20,14 +20,13 @@ from eventclient.devserver.app import DevServer
 from eventclient.errors import RejectedError
 from eventclient.model.outcomes import Outcome
 from eventclient.model.parsing import parse_event
+from tests.support.presence import ends_by_signal
 
 ROOT = Path(__file__).parent.parent.parent
 RUN = "wrun_01HF7YAT00AAAAAAAAAAAAAAAA"
 CREATED = parse_event(
     {"eventType": "run_created", "specVersion": 7, "eventData": {"deploymentId": "d", "workflowName": "w"}}
 )
-
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="sends signals")
 
 
 @asynccontextmanager
@@ -51,12 +50,14 @@ async def serving(*arguments: str, end: signal.Signals, code: int) -> AsyncItera
     assert (process.returncode, out, err) == (code, b"", b"")
 
 
+@ends_by_signal
 @pytest.mark.parametrize(("end", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 async def test_it_serves_until_it_is_told_to_stop(end: signal.Signals, code: int) -> None:
     async with serving(end=end, code=code) as url, EventClient(url) as client:
         assert (await client.create(RUN, CREATED)).outcome is Outcome.CREATED
 
 
+@ends_by_signal
 async def test_a_file_outlives_the_server(tmp_path: Path) -> None:
     db = str(tmp_path / "log.db")
     async with serving("--db", db, end=signal.SIGTERM, code=0) as url, EventClient(url) as client:
@@ -65,6 +66,7 @@ async def test_a_file_outlives_the_server(tmp_path: Path) -> None:
         assert [event.event_type for event in await client.read_log(RUN)] == ["run_created"]
 
 
+@ends_by_signal
 async def test_old_run_ids_are_refused_on_request() -> None:
     async with serving("--check-run-time", end=signal.SIGTERM, code=0) as url, EventClient(url) as client:
         with pytest.raises(RejectedError):

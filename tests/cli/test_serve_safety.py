@@ -12,8 +12,7 @@ import aiohttp
 import pytest
 
 from tests.cli.test_serve import ROOT, serving
-
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="sends signals")
+from tests.support.presence import ends_by_signal
 
 EXAMPLE = Path(__file__).parent.parent / "devserver" / "fault_scripts" / "every_kind.toml"
 
@@ -39,12 +38,14 @@ async def run_to_the_end(*arguments: str) -> tuple[int | None, str]:
     return process.returncode, err.decode()
 
 
+@ends_by_signal
 async def test_a_token_is_asked_for() -> None:
     async with serving("--token", "s3cret", end=signal.SIGTERM, code=0) as url:
         assert await status_of(url) == 401
         assert await status_of(url, "s3cret") == 200
 
 
+@ends_by_signal
 async def test_the_token_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVENTCLIENT_SERVE_TOKEN", "s3cret")
     async with serving(end=signal.SIGTERM, code=0) as url:
@@ -52,6 +53,7 @@ async def test_the_token_may_come_from_the_environment(monkeypatch: pytest.Monke
         assert await status_of(url, "s3cret") == 200
 
 
+@ends_by_signal
 async def test_faults_come_from_a_file() -> None:
     async with (
         serving("--faults", str(EXAMPLE), end=signal.SIGTERM, code=0) as url,
