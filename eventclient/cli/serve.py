@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from eventclient.devserver.faults import FaultScript
+from eventclient.devserver.idempotency import KeyOptions
 from eventclient.devserver.stores.postgres_keys import place_of
 
 from .access_log import open_access_log
@@ -27,6 +28,7 @@ Exit codes:
 """
 
 
+_KEYS = KeyOptions()
 _COLLECT_AFTER = 50_000
 """Objects that are made and not let go of before the collector looks."""
 
@@ -79,6 +81,34 @@ _COLLECT_AFTER = 50_000
     type=click.Path(dir_okay=False, path_type=Path),
     help="File to append the access log to, one line of JSON per request; without it, stdout.",
 )
+@click.option(
+    "--deadline",
+    "deadline_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=_KEYS.deadline_s,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a request with an Idempotency-Key is waited for; then it is answered 504, goes on, and its"
+    " answer can be collected under the same key.",
+)
+@click.option(
+    "--lease",
+    "lease_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=_KEYS.lease_s,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a request holds its key; a server that died holds it up for so long.",
+)
+@click.option(
+    "--key-retention",
+    "retention_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=_KEYS.retention_s,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long the answer to a key is kept; after that it is a new one.",
+)
 @click.option("--no-access-log", is_flag=True, help="Keep no access log.")
 @click.pass_context
 def serve(
@@ -93,6 +123,9 @@ def serve(
     faults: Path | None,
     access_log: Path | None,
     no_access_log: bool,
+    deadline_s: float,
+    lease_s: float,
+    retention_s: float,
 ) -> None:
     """Run the reference server until it is interrupted or terminated.
 
@@ -124,6 +157,7 @@ def serve(
         "token": token,
         "allow_anyone": allow_anyone,
         "faults": None if faults is None else FaultScript.load(faults),
+        "keys": KeyOptions(deadline_s=deadline_s, lease_s=lease_s, retention_s=retention_s),
     }
     if no_access_log and access_log is not None:
         raise click.UsageError("--access-log and --no-access-log exclude each other")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from eventclient.devserver.app import DevServer
 from eventclient.devserver.faults import FaultScript
+from eventclient.devserver.idempotency import Hidden, KeyOptions
 from eventclient.devserver.stores import STORES
 
 from .failures import EXIT_USAGE, Failure
@@ -25,6 +26,8 @@ async def embedded_server(
     allow_anyone: bool = False,
     faults: FaultScript | None = None,
     access_log: Callable[[str], None] | None = None,
+    keys: KeyOptions | None = None,
+    hidden: Hidden | None = None,
 ) -> AsyncIterator[DevServer]:
     """The server while the block lasts, keeping its state in the file `db`, in the PostgreSQL
     database `dsn`, or in memory.
@@ -48,6 +51,8 @@ async def embedded_server(
         allow_anyone=allow_anyone,
         faults=faults,
         access_log=access_log,
+        keys=keys,
+        hidden=hidden,
     )
     async with AsyncExitStack() as stack:
         try:

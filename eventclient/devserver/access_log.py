@@ -58,6 +58,7 @@ def line_of(record: Record) -> str:
         "duration_ms": record.duration_ms,
         "bytes_in": record.bytes_in,
         "bytes_out": record.bytes_out,
+        "replayed": record.is_replayed or None,
         "faults": list(record.faults),
         "events": [_event(event, is_repeated=record.delivery_count > 1) for event in record.events],
     }

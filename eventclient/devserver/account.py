@@ -41,6 +41,7 @@ class Account:
         route: the name of the route; ``other`` when there is none.
         faults: what was injected, in words.
         delivery: how often the request is being handled by now.
+        is_replayed: the answer was recorded under the request's key before.
         is_kept: whether it may be kept as something about its run; not when a stranger asked, nor when the
             name it gave can be that of no run.
     """
@@ -50,6 +51,7 @@ class Account:
     events: list[EventAccount] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     delivery: int = 1
+    is_replayed: bool = False
     is_kept: bool = True
 
     def tell(self, posted: PostedEvent, result: Written | Refused) -> None:

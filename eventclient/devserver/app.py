@@ -22,8 +22,10 @@ from .engine import Engine
 from .fault_plan import FaultPlan
 from .faults import FaultScript
 from .guard import check_exposure, make_guard
-from .injection import Injector
+from .idempotency import Hidden, HolderLostError, Idempotency, KeyOptions
+from .injection import Injector, hang_up
 from .journal import MAX_KEPT, Journal
+from .keys import advertise, refuse_stray_keys
 from .legacy import DirectChanges
 from .limits import LIMITS, Limits
 from .live_reads import LiveReads
@@ -61,6 +63,8 @@ async def refuse_in_json(request: web.Request, handler: Handler) -> web.StreamRe
         return await handler(request)
     except RefusalError as error:
         return refused_response(error.refused)
+    except HolderLostError:
+        return hang_up(request)
     except StoreUnavailableError as error:
         # What the database said may name places that are not the caller's business.
         logger.warning("the store is unavailable: %s", error)
@@ -94,6 +98,8 @@ class DevServer:
         faults: which requests are to meet which misfortune; ``GET /__faults`` tells what came of it.
         access_log: is handed one line of JSON for every request, when the request has ended. It must not
             wait for anything: the server waits for it. What it raises is logged once, and hurts no request.
+        keys: how long it stands by an idempotency key.
+        hidden: switches for tests and drills.
         max_kept: how much the page remembers of requests; see `MAX_KEPT` in `journal`.
 
     Attributes:
@@ -117,6 +123,8 @@ class DevServer:
         faults: FaultScript | None = None,
         access_log: Callable[[str], None] | None = None,
         max_kept: int = MAX_KEPT,
+        keys: KeyOptions | None = None,
+        hidden: Hidden | None = None,
     ) -> None:
         check_exposure(host, token, allow_anyone=allow_anyone)
         self._limits = limits or Limits()
@@ -126,7 +134,10 @@ class DevServer:
         self._middlewares = middlewares
         notices = Notices()
         clock = clock or SystemClock()
-        engine = Engine(self._store, clock, notices, check_run_time=check_run_time)
+        self._idempotency = Idempotency(self._store, clock, notices, keys, hidden)
+        engine = Engine(
+            self._store, clock, notices, check_run_time=check_run_time, idempotency=self._idempotency
+        )
         log = AccessLog(access_log).tell if access_log is not None else None
         self._journal = Journal(clock, notices, log, max_kept=max_kept)
         self._page = PageRoutes(self._store, self._journal, notices, clock)
@@ -165,6 +176,7 @@ class DevServer:
         """
         await self._store.open()
         try:
+            await self._idempotency.sweep()
             self._runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S)
             await self._runner.setup()
             self._listener = await listen(
@@ -191,6 +203,7 @@ class DevServer:
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+        await self._idempotency.aclose(SHUTDOWN_TIMEOUT_S)
         await self._store.aclose()
 
     def _app(self) -> web.Application:
@@ -199,6 +212,7 @@ class DevServer:
             self._journal.middleware(),
             *self._middlewares,
             self._guard,
+            refuse_stray_keys(),
             *([self._injector.middleware] if self._injector is not None else []),
             refuse_in_json,
         ]
@@ -206,6 +220,7 @@ class DevServer:
         app[LIMITS] = self._limits
         if self._injector is not None:
             self._injector.attach(app)
+        app.on_response_prepare.append(advertise)
         app.on_shutdown.append(self._reads.end)
         app.on_shutdown.append(self._polls.end)
         app.on_shutdown.append(self._page.end)

@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
+from eventclient.wire import spec
 from eventclient.wire.replies import Refused
 
 from .account import has_account
@@ -214,6 +215,7 @@ def encode_refusal(refused: Refused) -> bytes:
         "Content-Type": "application/json; charset=utf-8",
         "Content-Length": len(body),
         "Connection": "close",
+        spec.HEADER_KEY_SUPPORT: spec.TRUE,
     }
     if refused.retry_after_s is not None:
         fields["Retry-After"] = refused.retry_after_s

@@ -45,44 +45,28 @@ what it says about the hosted server.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from eventclient.clock import Clock
-from eventclient.model.event_specs import Entity
 from eventclient.model.ids import ulid_time
-from eventclient.wire import spec
 from eventclient.wire.posted import PostedEvent
 from eventclient.wire.replies import LogPart, Refused, Written
 
-from .admission import Candidate, admit, check_batch, is_posted_pair
 from .cursor import CODE_BAD_CURSOR, decode_cursor, encode_cursor
-from .draft import Draft
-from .hooks import rule_hook
-from .legacy import rule_version
+from .evaluation import Answer, Evaluation, Plan, plan_batch, plan_event
+from .idempotency import Idempotency
 from .notices import Notices
-from .ruling import Repeated, Ruling, no_run
-from .runs import rule_attributes, rule_run
-from .state import LogQuery, LogRow, State, Wanted
-from .steps import rule_step
-from .store import Decision, Store, T
-from .waits import rule_wait
+from .ruling import Repeated, Ruling
+from .state import Key, LogQuery, LogRow, State
+from .store import Decision, Store
 
 PAGE_SIZE: Final = 1000
 CODE_RUN_TIME: Final = "run-id-time"
 MAX_RUN_AGE: Final = timedelta(hours=24)
 MAX_RUN_LEAD: Final = timedelta(minutes=5)
-
-RULINGS: Final[Mapping[Entity, Callable[[Draft, Candidate], Ruling]]] = {
-    Entity.RUN: rule_run,
-    Entity.ATTRIBUTES: rule_attributes,
-    Entity.STEP: rule_step,
-    Entity.WAIT: rule_wait,
-    Entity.HOOK: rule_hook,
-}
-"""Who rules on the events about an entity."""
 
 
 class Engine:
@@ -94,86 +78,96 @@ class Engine:
         notices: is told of every run whose log has grown; None when nobody listens.
         check_run_time: refuse a ``run_created`` whose run id was minted more than 24 h ago or more than
             5 min ahead.
+        idempotency: executes what carries a key; None makes one with the usual options.
     """
 
     def __init__(
-        self, store: Store, clock: Clock, notices: Notices | None = None, *, check_run_time: bool = False
+        self,
+        store: Store,
+        clock: Clock,
+        notices: Notices | None = None,
+        *,
+        check_run_time: bool = False,
+        idempotency: Idempotency | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._notices = notices or Notices()
         self._check_run_time = check_run_time
+        self._idempotency = idempotency or Idempotency(store, clock, self._notices)
 
     async def create(self, run_id: str, posted: PostedEvent) -> Written | Refused:
         """Evaluate one event."""
+        return (await self.answer(run_id, posted, None)).result
+
+    async def answer(self, run_id: str, posted: PostedEvent, key: Key | None) -> Answer[Written | Refused]:
+        """Evaluate one event, under a key at most once."""
         now = self._now()
         since = decode_cursor(posted.since_cursor) if posted.since_cursor is not None else None
         if posted.since_cursor is not None and since is None:
-            return Refused(400, CODE_BAD_CURSOR, "sinceCursor is no cursor of this server")
-        candidate = admit(posted, now)
-        if isinstance(candidate, Refused):
-            return candidate
+            return Answer(Refused(400, CODE_BAD_CURSOR, "sinceCursor is no cursor of this server"))
+        plan = plan_event(run_id, posted, now)
+        if isinstance(plan, Refused):
+            return Answer(plan)
         if self._check_run_time and posted.event_type == "run_created" and not is_recent(run_id, now):
-            return Refused(400, CODE_RUN_TIME, "the run id was minted too long ago, or ahead, or is no ULID")
+            # Not at once: under its key it may have been created while its id was recent.
+            plan = replace(plan, decide=_refuse_run_time)
+        met = await self._meet(run_id, plan, key)
+        if met.result.refused is not None:
+            return Answer(met.result.refused, met.is_replayed)
+        (result,) = await self._results(run_id, met.result.rulings)
+        # An answer that is recorded is the same each time, however the log has grown meanwhile.
+        end = None if key is None else met.result.last_slot + 1
+        if isinstance(result, Written):
+            result = replace(result, log=await self._log_part(run_id, result, since, posted, end))
+        return Answer(result, met.is_replayed, end)
 
-        def decide(state: State) -> Decision[Ruling]:
-            draft = Draft(run_id, state, now)
-            ruling = rule_version(draft, candidate) or RULINGS[candidate.entity](draft, candidate)
-            return Decision(ruling, draft.changes())
-
-        ruling = await self._change(want(run_id, [candidate]), decide)
-        if isinstance(ruling, Refused):
-            return ruling
-        written = await self._recall(run_id, ruling) if isinstance(ruling, Repeated) else ruling
-        return replace(written, log=await self._log_part(run_id, written, since, posted))
-
-    async def create_batch(
-        self, run_id: str, batch: Sequence[PostedEvent]
-    ) -> list[Written | Refused] | Refused:
-        """Evaluate events in order and commit those that are taken at once: one result for each, or one
-        refusal of them all."""
-        refused = check_batch(batch)
-        if refused is not None:
-            return refused
-        now = self._now()
-        admitted = [admit(posted, now) for posted in batch]
-        candidates = [candidate for candidate in admitted if isinstance(candidate, Candidate)]
-
-        def decide(state: State) -> Decision[list[Written | Refused] | Refused]:
-            draft = Draft(run_id, state, now)
-            refused = _check_run(draft)
-            if refused is not None:
-                return Decision(refused)
-            return Decision(_rule_batch(draft, batch, admitted), draft.changes())
-
-        return await self._change(want(run_id, candidates), decide)
+    async def answer_batch(
+        self, run_id: str, batch: Sequence[PostedEvent], key: Key | None
+    ) -> Answer[list[Written | Refused] | Refused]:
+        """Evaluate events in order and commit those that are taken at once, under a key at most once: one
+        result for each, or one refusal of them all."""
+        plan = plan_batch(run_id, batch, self._now())
+        if isinstance(plan, Refused):
+            return Answer(plan)
+        met = await self._meet(run_id, plan, key)
+        if met.result.refused is not None:
+            return Answer(met.result.refused, met.is_replayed)
+        return Answer(await self._results(run_id, met.result.rulings), met.is_replayed)
 
     async def read_log(self, query: LogQuery) -> list[LogRow] | None:
         """Rows of a run's log; None when there is no such run."""
         return await self._store.read_log(query)
 
-    async def _change(self, wanted: Wanted, decide: Callable[[State], Decision[T]]) -> T:
-        answer = await self._store.change(wanted, decide)
-        self._notices.tell(wanted.run_id)
-        return answer
+    async def _meet(self, run_id: str, plan: Plan, key: Key | None) -> Answer[Evaluation]:
+        if key is not None:
+            return await self._idempotency.execute(run_id, key, plan)
+        met = Answer(await self._store.change(plan.wanted, plan.decide))
+        self._notices.tell(run_id)
+        return met
 
     def _now(self) -> datetime:
         now = self._clock.wall()
         # Whole milliseconds are all that the wire carries.
         return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
-    async def _recall(self, run_id: str, repeated: Repeated) -> Written:
-        query = LogQuery(run_id=run_id, after=repeated.slot - 1, limit=1)
-        rows = await self._store.read_log(query) or []
-        return Written(rows[0], run=repeated.run, max_events=repeated.max_events)
+    async def _results(self, run_id: str, rulings: Sequence[Ruling]) -> list[Written | Refused]:
+        """The rulings with the rows that some of them only name."""
+        slots = [ruling.slot for ruling in rulings if isinstance(ruling, Repeated)]
+        rows: dict[int, LogRow] = {}
+        if slots:
+            query = LogQuery(run_id=run_id, after=min(slots) - 1, before=max(slots) + 1)
+            rows = {row.slot: row for row in await self._store.read_log(query) or []}
+        return [_recalled(ruling, rows) if isinstance(ruling, Repeated) else ruling for ruling in rulings]
 
     async def _log_part(
-        self, run_id: str, written: Written, since: int | None, posted: PostedEvent
+        self, run_id: str, written: Written, since: int | None, posted: PostedEvent, end: int | None
     ) -> LogPart | None:
-        """The delta a cursor asked for, else a report of the slots the poster does not know of, if any."""
+        """The delta a cursor asked for, up to the slot `end`, else a report of the slots the poster does not
+        know of, if any."""
         slot = written.row.slot
         if since is not None:
-            query = LogQuery(run_id=run_id, after=since, limit=PAGE_SIZE + 1)
+            query = LogQuery(run_id=run_id, after=since, before=end, limit=PAGE_SIZE + 1)
         elif posted.max_slot is not None and slot > posted.max_slot + 1:
             after = posted.max_slot
             query = LogQuery(run_id=run_id, after=after, before=slot, limit=PAGE_SIZE + 1)
@@ -187,73 +181,20 @@ class Engine:
         return LogPart(tuple(page), cursor, has_more=len(rows) > PAGE_SIZE)
 
 
-def _check_run(draft: Draft) -> Refused | None:
-    """Why the run takes no batches; None when it does."""
-    if draft.run is None:
-        return no_run(draft.run_id)
-    if (draft.run.spec_version or 0) < spec.MIN_SLOT_SPEC_VERSION:
-        code = spec.CODE_BATCH_REQUIRES_SLOT_IDENTITY
-        version = spec.MIN_SLOT_SPEC_VERSION
-        return Refused(400, code, f"run {draft.run_id} was created below spec version {version}")
-    return None
+def _refuse_run_time(state: State) -> Decision[Evaluation]:
+    reason = "the run id was minted too long ago, or ahead, or is no ULID"
+    return Decision(Evaluation((), state.last_slot, Refused(400, CODE_RUN_TIME, reason)))
 
 
-def _rule_batch(
-    draft: Draft, batch: Sequence[PostedEvent], admitted: Sequence[Candidate | Refused]
-) -> list[Written | Refused]:
-    results: list[Written | Refused] = []
-    while len(results) < len(batch):
-        index = len(results)
-        following = index + 1
-        if following < len(batch) and is_posted_pair(batch[index], batch[following]):
-            results += _rule_pair(draft, admitted[index], admitted[following])
-        else:
-            results.append(_rule(draft, admitted[index]))
-    return results
-
-
-def _rule(draft: Draft, candidate: Candidate | Refused) -> Written | Refused:
-    if isinstance(candidate, Refused):
-        return candidate
-    ruling = RULINGS[candidate.entity](draft, candidate)
-    if isinstance(ruling, Repeated):
-        raise TypeError(f"{candidate.event_type} has a key and is not for batches")
-    return ruling
-
-
-def _rule_pair(
-    draft: Draft, first: Candidate | Refused, second: Candidate | Refused
-) -> list[Written | Refused]:
-    if isinstance(second, Refused):
-        return [second, second]
-    created = _rule(draft, first)
-    if isinstance(created, Refused):
-        return [created, created]
-    started = _rule(draft, second)
-    if isinstance(started, Refused):
-        raise TypeError("a step that was just created can always be started")
-    return [replace(created, step=started.step), started]
-
-
-def want(run_id: str, candidates: Iterable[Candidate]) -> Wanted:
-    """What has to be loaded to evaluate `candidates`."""
-    subjects: dict[Entity, set[str]] = {entity: set() for entity in Entity}
-    tokens = set()
-    claims = set()
-    for candidate in candidates:
-        if candidate.correlation_id is not None:
-            subjects[candidate.entity].add(candidate.correlation_id)
-        if candidate.event_type == "hook_created":
-            tokens.add(candidate.data["token"])
-        if candidate.key is not None:
-            claims.add(candidate.key)
-    return Wanted(
-        run_id=run_id,
-        steps=frozenset(subjects[Entity.STEP]),
-        waits=frozenset(subjects[Entity.WAIT]),
-        hooks=frozenset(subjects[Entity.HOOK]),
-        tokens=frozenset(tokens),
-        claims=frozenset(claims),
+def _recalled(ruling: Repeated, rows: Mapping[int, LogRow]) -> Written:
+    return Written(
+        rows[ruling.slot],
+        run=ruling.run,
+        step=ruling.step,
+        hook=ruling.hook,
+        wait=ruling.wait,
+        step_created=ruling.step_created,
+        max_events=ruling.max_events,
     )
 
 

@@ -109,30 +109,30 @@ class Injector:
         await self._wait(rule.seconds, self._closing)
         if response is not None:
             return response
-        return _hang_up(request) if self._closing.is_set() else await go_on()
+        return hang_up(request) if self._closing.is_set() else await go_on()
 
     async def _drop(self, request: web.Request, rule: Drop, go_on: GoOn) -> web.StreamResponse:
         if rule.commit:
             await self._answer_of(request, go_on)
-        return _hang_up(request, reset=rule.reset)
+        return hang_up(request, reset=rule.reset)
 
     async def _cut(self, request: web.Request, rule: Cut, go_on: GoOn) -> web.StreamResponse:
         whole = await self._answer_of(request, go_on, max(rule.at_bytes, 0))
         if whole is None:
-            return _hang_up(request)
+            return hang_up(request)
         body = whole.body if isinstance(whole.body, bytes) else b""
         part = web.StreamResponse(status=whole.status, headers=whole.headers)
         part.content_length = len(body)
         await part.prepare(request)
         await part.write(body[: rule.at_bytes])
-        _hang_up(request)
+        hang_up(request)
         return part
 
     async def _garbage(self, request: web.Request, rule: Garbage, go_on: GoOn) -> web.StreamResponse:
         is_short = rule.content == "short" and rule.hex is None
         answer = await self._answer_of(request, go_on) if rule.commit or is_short else None
         if is_short:
-            return _hang_up(request) if answer is None else shortened(answer)
+            return hang_up(request) if answer is None else shortened(answer)
         framed = account_of(request).route in _FRAMED_ROUTES or wants_frames(request)
         content_type = spec.FRAMES_CONTENT_TYPE if framed else spec.CBOR_CONTENT_TYPE
         if rule.hex is not None:
@@ -156,7 +156,7 @@ class Injector:
         connection = request.protocol
         lost = [connection.lost] if isinstance(connection, Connection) else []
         await self._wait(rule.seconds, self._closing, *lost)
-        return _hang_up(request)
+        return hang_up(request)
 
     # -- how -----------------------------------------------------------------------------------
 
@@ -254,7 +254,7 @@ def _posted_types(request: web.Request, body: bytes) -> tuple[str, ...]:
     return tuple(name[:64] for name in named if isinstance(name, str))
 
 
-def _hang_up(request: web.Request, *, reset: bool = False) -> web.Response:
+def hang_up(request: web.Request, *, reset: bool = False) -> web.Response:
     """End the connection; what is written after that goes nowhere."""
     transport = request.transport
     if transport is not None and reset:

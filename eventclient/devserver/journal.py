@@ -219,6 +219,7 @@ def _record(
         bytes_out=end.bytes_out,
         events=tuple(account.events),
         faults=tuple(account.faults),
+        is_replayed=account.is_replayed,
     )
 
 

@@ -23,11 +23,19 @@ from .state import LogRow
 
 def refused_response(refused: Refused) -> web.Response:
     """A refusal as JSON."""
-    headers = {}
+    # Also where no route was found, and no signal is sent.
+    headers = {spec.HEADER_KEY_SUPPORT: spec.TRUE}
     if refused.retry_after_s is not None:
         headers[spec.HEADER_RETRY_AFTER] = str(refused.retry_after_s)
     body = {"message": refused.message, "code": refused.code}
     return web.json_response(body, status=refused.status, headers=headers)
+
+
+def marked(response: web.Response, *, is_replayed: bool) -> web.Response:
+    """`response`, marked when it is an answer that was given before."""
+    if is_replayed:
+        response.headers[spec.HEADER_KEY_REPLAYED] = spec.TRUE
+    return response
 
 
 def written_response(written: Written, *, resolve: bool) -> web.Response:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from eventclient.model.entities import Run
+from eventclient.model.entities import Hook, Run, Step, Wait
 from eventclient.model.lifecycle import Refusal, RunState
 from eventclient.wire import spec
 from eventclient.wire.replies import Refused, Written
@@ -22,11 +22,15 @@ CODE_RUN_NOT_FOUND: Final = "run-not-found"
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Nothing was written: the event at `slot` did this before and is the answer."""
+    """Nothing was written: the event at `slot` did this before and is the answer; see `Written`."""
 
     slot: int
     run: Run | None = None
     max_events: int | None = None
+    step: Step | None = None
+    hook: Hook | None = None
+    wait: Wait | None = None
+    step_created: bool = False
 
 
 Ruling = Written | Repeated | Refused

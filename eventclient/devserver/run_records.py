@@ -49,6 +49,7 @@ class Record:
         bytes_in: of the body of the request, as far as it came.
         bytes_out: of the answer, its head included.
         faults: what was injected.
+        is_replayed: the answer was recorded under the request's key before.
     """
 
     at: datetime
@@ -65,6 +66,7 @@ class Record:
     bytes_out: int = 0
     events: tuple[EventAccount, ...] = ()
     faults: tuple[str, ...] = ()
+    is_replayed: bool = False
     number: int = 0
     place: int | None = None
 

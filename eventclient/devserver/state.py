@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from eventclient.model.entities import Hook, Run, Step, Wait
 from eventclient.wire.rows import LogRow as LogRow
@@ -21,6 +22,7 @@ class Wanted:
         steps, waits, hooks: correlation ids.
         tokens: hook tokens, whose holders may belong to other runs.
         claims: keys that make events safe to repeat.
+        keys: idempotency keys of requests.
     """
 
     run_id: str
@@ -29,6 +31,7 @@ class Wanted:
     hooks: frozenset[str] = NONE
     tokens: frozenset[str] = NONE
     claims: frozenset[str] = NONE
+    keys: frozenset[str] = NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,42 @@ class Claim:
 
     slot: int
     detail: str = ""
+
+
+class Key(NamedTuple):
+    """What a request is known by.
+
+    Attributes:
+        text: the idempotency key itself.
+        fingerprint: tells whether another request is the same.
+    """
+
+    text: str
+    fingerprint: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRecord:
+    """What is known of a request that carried an idempotency key.
+
+    It is *committed* once it has an answer, *in progress* while it has a lease, and else merely *received*:
+    nobody works at it. Instants are milliseconds since 1970.
+
+    Attributes:
+        fingerprint: of the request.
+        token: of the latest claim; it grows with each.
+        lease_until_ms: until when its holder is taken to be alive; None when nobody holds it.
+        answer: what `recorded` made of the answer; None until the request is committed.
+        has_payloads: whether `answer` may hold payloads.
+        expires_ms: when it may be forgotten.
+    """
+
+    fingerprint: bytes
+    token: int
+    lease_until_ms: int | None = None
+    answer: bytes | None = field(default=None, repr=False)
+    has_payloads: bool = False
+    expires_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +100,7 @@ class State:
         steps, waits, hooks: by correlation id.
         holders: by token.
         claims: by key.
+        records: of requests, by idempotency key.
     """
 
     run: Run | None = None
@@ -70,6 +110,15 @@ class State:
     hooks: Mapping[str, Hook] = field(default_factory=dict)
     holders: Mapping[str, Holder] = field(default_factory=dict)
     claims: Mapping[str, Claim] = field(default_factory=dict)
+    records: Mapping[str, KeyRecord] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyChanges:
+    """Records of requests that are written while their run stays as it is; there need be no such run."""
+
+    run_id: str
+    records: Mapping[str, KeyRecord]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +133,9 @@ class Changes:
         gone_hooks: pairs of run id and hook id; a token may be taken over from another run.
         steps, waits, hooks, claims: new or changed, by correlation id or key.
         events: new rows of the log, in slot order.
-        purge: all payloads of the run go: those of its events, of its steps and hooks, and its own. Its
-            streams are closed and lose their chunks.
+        records: of requests, new or changed, by idempotency key.
+        purge: all payloads of the run go: those of its events, of its steps and hooks, of its recorded
+            answers, and its own. Its streams are closed and lose their chunks.
     """
 
     run: Run
@@ -97,6 +147,7 @@ class Changes:
     waits: Mapping[str, Wait] = field(default_factory=dict)
     hooks: Mapping[str, Hook] = field(default_factory=dict)
     claims: Mapping[str, Claim] = field(default_factory=dict)
+    records: Mapping[str, KeyRecord] = field(default_factory=dict)
     events: tuple[NewRow, ...] = ()
 
 

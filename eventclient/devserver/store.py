@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 from eventclient.model.entities import Hook, Run, Step
 
-from .state import Changes, LogQuery, LogRow, State, Wanted
+from .state import Changes, KeyChanges, LogQuery, LogRow, State, Wanted
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ class Decision(Generic[T]):
     """What came of looking at a state: an answer, and what has to be saved before it may be given."""
 
     answer: T
-    changes: Changes | None = None
+    changes: Changes | KeyChanges | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +155,13 @@ class Store(Protocol):
             StoreUnavailableError: nothing was saved; the same change may be saved later.
             CommitLostError: it was saved or not.
             Exception: what `decide` or the database raised; nothing was saved then.
+        """
+
+    async def drop_records(self, now_ms: int, limit: int) -> int:
+        """Forget up to `limit` records of requests that have expired at `now_ms`; how many there were.
+
+        Raises:
+            StoreUnavailableError: none was forgotten.
         """
 
     async def read_log(self, query: LogQuery) -> list[LogRow] | None:

@@ -56,6 +56,18 @@ class Written:
     step_created: bool = False
     max_events: int | None = None
     log: LogPart | None = field(default=None, repr=False)
+    _encoded: dict[bool, list[tuple[str, bytes]]] = field(default_factory=dict, repr=False, compare=False)
+
+    def encode_entities(self, *, resolve: bool) -> list[tuple[str, bytes]]:
+        """What it changed, as it travels: name and bytes; payloads only when `resolve`.
+
+        Encoded once: an answer is recorded in the same bytes that it is given in.
+        """
+        pairs = self._encoded.get(resolve)
+        if pairs is None:
+            entities = (self.run, self.step, self.hook, self.wait)
+            pairs = self._encoded[resolve] = encode_entities(entities, resolve=resolve)
+        return pairs
 
     @property
     def event(self) -> StoredEvent:
@@ -78,6 +90,17 @@ class Refused:
     code: str
     message: str
     retry_after_s: int | None = None
+
+
+def encode_entities(
+    entities: tuple[Run | None, Step | None, Hook | None, Wait | None], *, resolve: bool
+) -> list[tuple[str, bytes]]:
+    """The entities that there are, as they travel: name and bytes; payloads only when `resolve`."""
+    return [
+        (name, encode_entity(entity, resolve=resolve))
+        for name, entity in zip(("run", "step", "hook", "wait"), entities, strict=True)
+        if entity is not None
+    ]
 
 
 def encode_row(row: LogRow, *, resolve: bool = True) -> bytes:
@@ -104,7 +127,7 @@ _TAKEN: Final = ("status", encode_number(200))
 
 def encode_written(written: Written, *, resolve: bool) -> bytes:
     """The answer to a single post."""
-    return _encode_pairs(_written_pairs(written, resolve))
+    return encode_pairs(_written_pairs(written, resolve))
 
 
 def encode_results(results: Sequence[Written | Refused], resolves: Iterable[bool]) -> bytes:
@@ -113,23 +136,15 @@ def encode_results(results: Sequence[Written | Refused], resolves: Iterable[bool
     items = []
     for result, resolve in zip(results, resolves, strict=True):
         if isinstance(result, Written):
-            items.append(_encode_pairs([_TAKEN, *_written_pairs(result, resolve)]))
+            items.append(encode_pairs([_TAKEN, *_written_pairs(result, resolve)]))
         else:
             refused = {"status": result.status, "error": result.code, "message": result.message}
             items.append(encode_value(refused))
-    return _encode_pairs([("results", encode_array(items))])
+    return encode_pairs([("results", encode_array(items))])
 
 
 def _written_pairs(written: Written, resolve: bool) -> list[tuple[str, bytes]]:
-    pairs = [("event", encode_row(written.row, resolve=resolve))]
-    for key, entity in (
-        ("run", written.run),
-        ("step", written.step),
-        ("hook", written.hook),
-        ("wait", written.wait),
-    ):
-        if entity is not None:
-            pairs.append((key, encode_entity(entity, resolve=resolve)))
+    pairs = [("event", encode_row(written.row, resolve=resolve)), *written.encode_entities(resolve=resolve)]
     if written.step_created:
         pairs.append(("stepCreated", encode_value(True)))
     if written.max_events is not None:
@@ -143,7 +158,8 @@ def _written_pairs(written: Written, resolve: bool) -> list[tuple[str, bytes]]:
     return pairs
 
 
-def _encode_pairs(pairs: Sequence[tuple[str, bytes]]) -> bytes:
+def encode_pairs(pairs: Sequence[tuple[str, bytes]]) -> bytes:
+    """A map of encoded values."""
     parts = [encode_map_header(len(pairs))]
     for key, value in pairs:
         parts += (encode_name(key), value)

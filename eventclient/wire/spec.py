@@ -71,6 +71,24 @@ MITIGATED_CHALLENGE = "challenge"
 HEADER_RETRY_AFTER = "Retry-After"
 HEADER_REQUEST_TIME = "X-Request-Time"
 
+HEADER_KEY = "Idempotency-Key"
+"""Names one logical write: a quoted string (RFC 8941).
+
+Source: draft-ietf-httpapi-idempotency-key-header-07."""
+HEADER_KEY_SUPPORT = "Idempotency-Support"
+"""``true`` on every answer of a server that honours keys. No published server sends it yet."""
+HEADER_KEY_REPLAYED = "Idempotency-Replayed"
+"""``true`` on an answer that was given before."""
+HEADER_ERROR_TYPE = "X-Error-Type"
+TRUE = "true"
+MAX_KEY_CHARS = 255
+
+CODE_KEY_REUSE = "idempotency_key_reuse"
+"""422: the key came with another request before."""
+CODE_IN_PROGRESS = "request_in_progress"
+"""409: a request with this key is being executed."""
+CODE_DEADLINE_EXCEEDED = "deadline_exceeded"
+"""504: the request is still being executed, and its answer can be collected under its key."""
 CODE_BATCH_REQUIRES_SLOT_IDENTITY = "batch-requires-slot-identity"
 """Refusal of a batch for a run below `MIN_SLOT_SPEC_VERSION`; status 400."""
 CODE_PAYLOAD_MISSING = "payload-missing"

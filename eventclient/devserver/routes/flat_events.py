@@ -10,6 +10,7 @@ from eventclient.clock import Clock
 from eventclient.devserver.account import account_of
 from eventclient.devserver.cursor import encode_cursor
 from eventclient.devserver.engine import PAGE_SIZE, Engine
+from eventclient.devserver.keys import read_key, unsupported
 from eventclient.devserver.legacy import mint_run_id
 from eventclient.devserver.requests import (
     CODE_INVALID_REQUEST,
@@ -21,7 +22,7 @@ from eventclient.devserver.requests import (
     refusal,
     wants_payloads,
 )
-from eventclient.devserver.responses import refused_response
+from eventclient.devserver.responses import marked, refused_response
 from eventclient.devserver.ruling import no_run
 from eventclient.wire import spec
 from eventclient.wire.flat import encode_flat_row, encode_flat_written, encode_page
@@ -56,18 +57,24 @@ class FlatEventRoutes:
     async def create(self, request: web.Request) -> web.Response:
         run_id = read_segment(request, "runId")
         posted = await read_flat_event(request)
+        key = await read_key(request, "flat")
         if run_id == NO_RUN_ID:
+            if key is not None:
+                raise RefusalError(unsupported())
             if posted.event_type != "run_created":
                 raise refusal(CODE_INVALID_REQUEST, f"{posted.event_type} needs the id of a run")
             run_id = mint_run_id(self._clock.wall())
         account = account_of(request)
         account.run_id = run_id
-        result = await self._engine.create(run_id, posted)
-        account.tell(posted, result)
-        if isinstance(result, Refused):
-            return refused_response(result)
-        body = encode_flat_written(result, resolve=posted.resolve)
-        return web.Response(body=body, content_type=spec.CBOR_CONTENT_TYPE)
+        answer = await self._engine.answer(run_id, posted, key)
+        account.tell(posted, answer.result)
+        account.is_replayed = answer.is_replayed
+        if isinstance(answer.result, Refused):
+            response = refused_response(answer.result)
+        else:
+            body = encode_flat_written(answer.result, resolve=posted.resolve)
+            response = web.Response(body=body, content_type=spec.CBOR_CONTENT_TYPE)
+        return marked(response, is_replayed=answer.is_replayed)
 
     async def list_run(self, request: web.Request) -> web.Response:
         run_id = read_segment(request, "runId")

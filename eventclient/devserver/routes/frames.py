@@ -9,6 +9,8 @@ from aiohttp import web
 
 from eventclient.devserver.account import account_of
 from eventclient.devserver.engine import Engine
+from eventclient.devserver.evaluation import Answer
+from eventclient.devserver.keys import read_key
 from eventclient.devserver.requests import (
     RefusalError,
     read_batch,
@@ -23,6 +25,7 @@ from eventclient.devserver.requests import (
 from eventclient.devserver.responses import (
     event_frames,
     frames_response,
+    marked,
     page_response,
     preload_response,
     refused_response,
@@ -34,7 +37,7 @@ from eventclient.devserver.state import LogQuery, LogRow
 from eventclient.model.ids import slot_of
 from eventclient.wire import spec
 from eventclient.wire.posted import PostedEvent
-from eventclient.wire.replies import Refused
+from eventclient.wire.replies import Refused, Written
 
 from .route import API_PREFIX, Route
 
@@ -64,12 +67,14 @@ class FrameRoutes:
         account = account_of(request)
         account.run_id = run_id
         batch = await read_batch(request)
-        results = await self._engine.create_batch(run_id, batch)
-        if isinstance(results, Refused):
-            return refused_response(results)
-        for posted, result in zip(batch, results, strict=True):
+        answer = await self._engine.answer_batch(run_id, batch, await read_key(request, "batch"))
+        account.is_replayed = answer.is_replayed
+        if isinstance(answer.result, Refused):
+            return marked(refused_response(answer.result), is_replayed=answer.is_replayed)
+        for posted, result in zip(batch, answer.result, strict=True):
             account.tell(posted, result)
-        return results_response(results, [posted.resolve for posted in batch])
+        response = results_response(answer.result, [posted.resolve for posted in batch])
+        return marked(response, is_replayed=answer.is_replayed)
 
     async def create(self, request: web.Request) -> web.Response:
         run_id = read_segment(request, "runId")
@@ -79,15 +84,22 @@ class FrameRoutes:
         named = request.match_info.get("eventType", posted.event_type)
         if named != posted.event_type:
             logger.info("the path says %.64r, the frame %.64r: the frame is taken", named, posted.event_type)
-        result = await self._engine.create(run_id, posted)
-        account.tell(posted, result)
+        answer = await self._engine.answer(run_id, posted, await read_key(request, "single"))
+        account.tell(posted, answer.result)
+        account.is_replayed = answer.is_replayed
+        return marked(await self._response(request, posted, answer), is_replayed=answer.is_replayed)
+
+    async def _response(
+        self, request: web.Request, posted: PostedEvent, answer: Answer[Written | Refused]
+    ) -> web.Response:
+        result = answer.result
         if isinstance(result, Refused):
             return refused_response(result)
         if wants_frames(request) and _preloads(posted):
             # A hook_received is answered with a log to replay, which is of no use without payloads.
             resolve = posted.resolve or posted.event_type != "run_started"
-            rows = await self._read_log(LogQuery(run_id=run_id, payloads=resolve))
-            return preload_response(result, rows, resolve=resolve)
+            query = LogQuery(run_id=read_segment(request, "runId"), before=answer.end, payloads=resolve)
+            return preload_response(result, await self._read_log(query), resolve=resolve)
         return written_response(result, resolve=posted.resolve)
 
     async def list_run(self, request: web.Request) -> web.Response:

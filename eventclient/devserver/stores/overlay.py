@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from eventclient.devserver.state import Changes, Claim, Holder, State, Wanted
+from eventclient.devserver.state import Changes, Claim, Holder, KeyChanges, KeyRecord, State, Wanted
 from eventclient.model.entities import Run, Step, Wait
 from eventclient.wire.rows import NewRow
 
@@ -27,6 +27,7 @@ def all_wanted(each: Iterable[Wanted]) -> Wanted:
         hooks=frozenset().union(*(wanted.hooks for wanted in several)),
         tokens=frozenset().union(*(wanted.tokens for wanted in several)),
         claims=frozenset().union(*(wanted.claims for wanted in several)),
+        keys=frozenset().union(*(wanted.keys for wanted in several)),
     )
 
 
@@ -38,7 +39,7 @@ class Load:
     state: State = field(default_factory=State)
 
 
-def decide_all(wanted: Wanted, jobs: Sequence[Job]) -> Iterator[Load | Changes]:
+def decide_all(wanted: Wanted, jobs: Sequence[Job]) -> Iterator[Load | Changes | KeyChanges]:
     """Let jobs about one run decide one after the other, each seeing what those before it did.
 
     Args:
@@ -67,12 +68,14 @@ def decide_all(wanted: Wanted, jobs: Sequence[Job]) -> Iterator[Load | Changes]:
         yield from overlay.take()
 
 
-def is_plain(changes: Changes) -> bool:
+def is_plain(changes: Changes | KeyChanges) -> bool:
     """Whether `changes` only add to a run or replace parts of it, so that they can wait in an `Overlay`.
 
     Others take something away, or touch hooks, whose tokens pass between runs: they are saved by
     themselves, and what follows them is loaded anew.
     """
+    if isinstance(changes, KeyChanges):
+        return True
     return not (changes.purge or changes.ended_at or changes.gone_hooks or changes.hooks)
 
 
@@ -92,6 +95,7 @@ class Overlay:
         self._steps = dict(state.steps)
         self._waits = dict(state.waits)
         self._claims = dict(state.claims)
+        self._records = dict(state.records)
         self._forget()
 
     def _forget(self) -> None:
@@ -99,6 +103,7 @@ class Overlay:
         self._changed_steps: dict[str, Step] = {}
         self._changed_waits: dict[str, Wait] = {}
         self._new_claims: dict[str, Claim] = {}
+        self._changed_records: dict[str, KeyRecord] = {}
         self._events: list[NewRow] = []
 
     def view(self, wanted: Wanted) -> State:
@@ -114,13 +119,18 @@ class Overlay:
                 for token, holder in _named(self._loaded.holders, wanted.tokens).items()
             },
             claims=_named(self._claims, wanted.claims),
+            records=_named(self._records, wanted.keys),
         )
 
     def _holder(self, holder: Holder) -> Holder:
         return Holder(holder.hook, self._run) if holder.hook.run_id == self._run_id else holder
 
-    def add(self, changes: Changes) -> None:
+    def add(self, changes: Changes | KeyChanges) -> None:
         """Make plain changes."""
+        self._records.update(changes.records)
+        self._changed_records.update(changes.records)
+        if isinstance(changes, KeyChanges):
+            return
         self._run = self._changed_run = changes.run
         self._last_slot = changes.last_slot
         self._steps.update(changes.steps)
@@ -131,20 +141,26 @@ class Overlay:
         self._new_claims.update(changes.claims)
         self._events += changes.events
 
-    def take(self) -> list[Changes]:
+    def take(self) -> list[Changes | KeyChanges]:
         """All that was added since the last call, as one; none when nothing was."""
-        if self._changed_run is None:
+        if self._changed_run is None and not self._changed_records:
             return []
-        taken = Changes(
+        taken = self._changes()
+        self._forget()
+        return [taken]
+
+    def _changes(self) -> Changes | KeyChanges:
+        if self._changed_run is None:
+            return KeyChanges(run_id=self._run_id, records=self._changed_records)
+        return Changes(
             run=self._changed_run,
             last_slot=self._last_slot,
             steps=self._changed_steps,
             waits=self._changed_waits,
             claims=self._new_claims,
+            records=self._changed_records,
             events=tuple(self._events),
         )
-        self._forget()
-        return [taken]
 
 
 def _named(entities: Mapping[str, V], names: frozenset[str]) -> dict[str, V]:

@@ -37,10 +37,12 @@ from eventclient.model.entities import Hook, Run, Step
 from . import postgres_reads as reads
 from .groups import GroupCommit, Job, until_done
 from .overlay import Load, all_wanted, decide_all
+from .postgres_connection import Connection
 from .postgres_failures import DRIVER_ERRORS, Meaning, meaning_of
 from .postgres_keys import place_of
+from .postgres_records import drop_records
 from .postgres_schema import SCHEMA, make_tables
-from .postgres_session import Connection, Session
+from .postgres_session import Session
 
 R = TypeVar("R")
 logger = logging.getLogger("eventclient.devserver")
@@ -137,6 +139,10 @@ class PostgresStore:
         if len(self._groups) >= self._sweep_at:
             self._groups = {run_id: group for run_id, group in self._groups.items() if not group.idle}
             self._sweep_at = 2 * len(self._groups) + IDLE_GROUPS
+
+    async def drop_records(self, now_ms: int, limit: int) -> int:
+        """See `Store.drop_records`."""
+        return await self._read(lambda connection: drop_records(connection, now_ms, limit))
 
     async def read_log(self, query: LogQuery) -> list[LogRow] | None:
         """Rows of a run's log; None when there is no such run."""

@@ -19,8 +19,8 @@ from eventclient.devserver.store import (
 from eventclient.model.entities import TERMINAL_RUN_STATUSES, Hook, Run, Step
 
 from .documents import E, check_not_expired, read_document
+from .postgres_connection import Connection
 from .postgres_keys import key_of
-from .postgres_session import Connection
 
 _MAX_SLOT: Final = 2**53
 _LOG: Final = """SELECT slot, meta, payload FROM runs LEFT JOIN LATERAL (

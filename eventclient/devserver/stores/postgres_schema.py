@@ -6,12 +6,19 @@ from typing import Final
 
 from eventclient.errors import ConfigurationError
 
-from .postgres_session import Connection
+from .postgres_connection import Connection
 
 SCHEMA: Final = "eventclient"
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 _OPENING: Final = 0x6576_6E74
 """Number of the advisory lock under which the tables are made; the locks on runs are digests."""
+_REQUESTS: Final = """
+CREATE TABLE requests (
+    run_id text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, fingerprint bytea NOT NULL,
+    token bigint NOT NULL, lease_until_ms bigint, answer bytea, has_payloads boolean NOT NULL,
+    expires_ms bigint NOT NULL, PRIMARY KEY (run_id, key)) WITH (fillfactor = 70);
+CREATE INDEX requests_by_expiry ON requests (expires_ms);
+"""
 # Rows that every change replaces keep room on their page: then no index has to be written.
 _TABLES: Final = f"""
 CREATE SCHEMA {SCHEMA};
@@ -44,7 +51,9 @@ CREATE TABLE streams (
     UNIQUE (run_id, id));
 CREATE TABLE chunks (
     stream bigint NOT NULL, number bigint NOT NULL, data bytea NOT NULL, PRIMARY KEY (stream, number));
-"""
+{_REQUESTS}"""
+_UPGRADES: Final = {1: _REQUESTS}
+"""Version -> what makes it the present one."""
 
 
 async def make_tables(connection: Connection) -> None:
@@ -59,7 +68,7 @@ async def make_tables(connection: Connection) -> None:
             await connection.execute(_TABLES)
             await connection.execute("INSERT INTO schema_version VALUES ($1)", SCHEMA_VERSION)
         else:
-            await _check_version(connection)
+            await _bring_up(connection)
         await connection.execute("COMMIT")
     except BaseException:
         if not connection.is_closed():
@@ -67,11 +76,14 @@ async def make_tables(connection: Connection) -> None:
         raise
 
 
-async def _check_version(connection: Connection) -> None:
+async def _bring_up(connection: Connection) -> None:
     version = None
     if await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", f"{SCHEMA}.schema_version"):
         version = await connection.fetchval(f"SELECT version FROM {SCHEMA}.schema_version")  # noqa: S608 - our name
-    if version != SCHEMA_VERSION:
+    if version in _UPGRADES:
+        await connection.execute(_UPGRADES[version])
+        await connection.execute("UPDATE schema_version SET version = $1", SCHEMA_VERSION)
+    elif version != SCHEMA_VERSION:
         raise ConfigurationError(
             f"its schema {SCHEMA} has version {version}, not {SCHEMA_VERSION}: name a new database"
         )

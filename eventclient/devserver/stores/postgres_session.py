@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from eventclient.devserver.state import Changes, Claim, Holder, State, Wanted
+from eventclient.devserver.state import Changes, Claim, Holder, KeyChanges, State, Wanted
 from eventclient.model.entities import Hook, Run, Step, Wait
 from eventclient.wire.items import epoch_ms
 from eventclient.wire.rows import NewRow
 
 from .documents import E, encode_document, hook_row, read_document, without_payloads
+from .postgres_connection import Connection, Row
 from .postgres_keys import key_of, lock_of
-
-Row = tuple[Any, ...]
+from .postgres_records import load_records, save_records, strip_answers
 
 _LOAD_RUN: Final = """SELECT 'run', run_id, doc, NULL::bytea, last_slot, NULL::bytea
     FROM runs WHERE run_id = $1"""
@@ -54,22 +54,6 @@ _SAVE_HOOKS: Final = """INSERT INTO hooks (run_id, id, token, retained_until_ms,
 SELECT run_id, id, token, until_ms, doc
 FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
 WITH ORDINALITY AS new (run_id, id, token, until_ms, doc, n) ORDER BY n"""
-
-
-class Connection(Protocol):
-    """What is asked of a connection of the driver."""
-
-    async def execute(self, query: str, *arguments: object) -> str:
-        """Run a statement, or several that take no arguments; the tag of the last."""
-
-    async def fetch(self, query: str, *arguments: object) -> list[Row]:
-        """All rows."""
-
-    async def fetchval(self, query: str, *arguments: object) -> Any:
-        """The first column of the first row; None when there is no row."""
-
-    def is_closed(self) -> bool:
-        """Whether the connection is gone."""
 
 
 class Session:
@@ -122,6 +106,9 @@ class Session:
         for kind, key, *values in rows:
             found[kind][names[kind][key] if kind in names else key] = tuple(values)
         run = next(iter(found["run"].values()), None)
+        records = {}
+        if wanted.keys:
+            records = await load_records(self._connection, key_of(wanted.run_id), wanted.keys)
         return State(
             run=read_document(Run, run[0]) if run is not None else None,
             last_slot=run[2] if run is not None else 0,
@@ -130,11 +117,17 @@ class Session:
             hooks=_documents(Hook, found["hooks"]),
             holders={token: _holder(*row) for token, row in found["tokens"].items()},
             claims={name: _claim(*row) for name, row in found["claims"].items()},
+            records=records,
         )
 
-    async def save(self, changes: Changes) -> None:
+    async def save(self, changes: Changes | KeyChanges) -> None:
         """Write `changes` into the transaction."""
+        if isinstance(changes, KeyChanges):
+            await save_records(self._connection, key_of(changes.run_id), changes.records)
+            return
         run, run_id = changes.run, key_of(changes.run.run_id)
+        if changes.records:
+            await save_records(self._connection, run_id, changes.records)
         execute = self._connection.execute
         if changes.ended_at is not None:
             ended_at_ms = epoch_ms(changes.ended_at)
@@ -165,6 +158,7 @@ class Session:
         await self._strip(Run, "runs", run_id)
         await self._strip(Step, "steps", run_id)
         await self._strip(Hook, "hooks", run_id)
+        await strip_answers(self._connection, run_id)
         # In this order: who is writing to a stream is waited for, and who comes later finds it closed.
         await self._connection.execute(
             "UPDATE streams SET chunk_count = 0, closed = true WHERE run_id = $1", run_id

@@ -107,6 +107,17 @@ class SqliteStore:
         self._open()
         return await self._groups.change(wanted, decide)
 
+    async def drop_records(self, now_ms: int, limit: int) -> int:
+        """See `Store.drop_records`."""
+        dropped = 0
+
+        def drop(database: Database) -> None:
+            nonlocal dropped
+            dropped = database.drop_records(now_ms, limit)
+
+        await self._transact(self._open(), drop)
+        return dropped
+
     async def read_log(self, query: LogQuery) -> list[LogRow] | None:
         """Rows of a run's log; None when there is no such run."""
         with blameless():

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from eventclient.devserver.state import Changes, Claim, Holder, LogQuery, LogRow, State, Wanted
+from eventclient.devserver.state import Changes, Claim, Holder, KeyChanges, LogQuery, LogRow, State, Wanted
 from eventclient.devserver.store import (
     HookQuery,
     Listed,
@@ -29,7 +29,8 @@ from .documents import (
     read_document,
     without_payloads,
 )
-from .sqlite_schema import SCHEMA, SCHEMA_VERSION
+from .sqlite_records import SELECT_RECORDS, drop_records, read_record, save_records, strip_answers
+from .sqlite_schema import SCHEMA, SCHEMA_VERSION, UPGRADES
 
 MEMORY: Final = ":memory:"
 _LOG: Final = """SELECT slot, meta, {payload} FROM events
@@ -81,14 +82,20 @@ class Database:
             self.begin()
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if version == 0 and self.one("SELECT 1 FROM sqlite_master") is None:
-                for statement in SCHEMA:
-                    self._connection.execute(statement)
-            elif version != SCHEMA_VERSION:
+                version = self._make(SCHEMA)
+            elif version in UPGRADES:
+                version = self._make(UPGRADES[version])
+            if version != SCHEMA_VERSION:
                 raise ConfigurationError(
                     f"its schema has version {version}, not {SCHEMA_VERSION}: name a new file"
                 )
             self.commit()
         self.wait_for_lock(0)
+
+    def _make(self, statements: Sequence[str]) -> int:
+        for statement in statements:
+            self._connection.execute(statement)
+        return SCHEMA_VERSION
 
     def close(self) -> None:
         self._connection.close()
@@ -120,6 +127,7 @@ class Database:
         run_id = wanted.run_id
         row = self.one("SELECT last_slot, doc FROM runs WHERE run_id = ?", run_id)
         claims = self._named("SELECT key, slot, detail FROM claims", "key", run_id, wanted.claims)
+        records = self._named(SELECT_RECORDS, "key", run_id, wanted.keys)
         return State(
             run=read_document(Run, row[1]) if row is not None else None,
             last_slot=row[0] if row is not None else 0,
@@ -128,6 +136,7 @@ class Database:
             hooks=self._documents(Hook, "hooks", run_id, wanted.hooks),
             holders={token: holder for token in wanted.tokens if (holder := self._holder(token)) is not None},
             claims={key: Claim(slot, detail) for key, slot, detail in claims},
+            records={key: read_record(tuple(values)) for key, *values in records},
         )
 
     def _named(
@@ -202,9 +211,14 @@ class Database:
 
     # -- write ---------------------------------------------------------------------------------
 
-    def save(self, changes: Changes) -> None:
+    def save(self, changes: Changes | KeyChanges) -> None:
         """Write `changes` into the transaction that has begun."""
+        if isinstance(changes, KeyChanges):
+            save_records(self._connection, changes.run_id, changes.records)
+            return
         run, run_id = changes.run, changes.run.run_id
+        if changes.records:
+            save_records(self._connection, run_id, changes.records)
         write = self._connection.executemany
         self._connection.execute(
             """INSERT INTO runs (run_id, last_slot, workflow_name, status, doc) VALUES (?, ?, ?, ?, ?)
@@ -241,6 +255,7 @@ class Database:
         self._strip(Run, "runs", run_id)
         self._strip(Step, "steps", run_id)
         self._strip(Hook, "hooks", run_id)
+        strip_answers(self._connection, run_id)
         self._connection.execute(
             "DELETE FROM chunks WHERE stream IN (SELECT position FROM streams WHERE run_id = ?)", (run_id,)
         )
@@ -250,6 +265,10 @@ class Database:
         rows = self._connection.execute(f"SELECT doc, position FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608 - our names
         bare = [(without_payloads(model, document), position) for document, position in rows.fetchall()]
         self._connection.executemany(f"UPDATE {table} SET doc = ? WHERE position = ?", bare)  # noqa: S608 - our names
+
+    def drop_records(self, now_ms: int, limit: int) -> int:
+        """Forget records of requests in the transaction that has begun."""
+        return drop_records(self._connection, now_ms, limit)
 
     # -- streams -------------------------------------------------------------------------------
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
+_REQUESTS: Final = (
+    """CREATE TABLE requests (
+        position INTEGER PRIMARY KEY, run_id TEXT NOT NULL, key TEXT NOT NULL, fingerprint BLOB NOT NULL,
+        token INTEGER NOT NULL, lease_until_ms INTEGER, answer BLOB, has_payloads INTEGER NOT NULL,
+        expires_ms INTEGER NOT NULL, UNIQUE (run_id, key))""",
+    "CREATE INDEX requests_by_expiry ON requests (expires_ms)",
+)
+_VERSION: Final = f"PRAGMA user_version = {SCHEMA_VERSION}"
 SCHEMA: Final = (
     """CREATE TABLE runs (
         position INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, last_slot INTEGER NOT NULL,
@@ -30,5 +38,8 @@ SCHEMA: Final = (
     """CREATE TABLE chunks (
         stream INTEGER NOT NULL REFERENCES streams, number INTEGER NOT NULL, data BLOB NOT NULL,
         PRIMARY KEY (stream, number)) WITHOUT ROWID""",
-    f"PRAGMA user_version = {SCHEMA_VERSION}",
+    *_REQUESTS,
+    _VERSION,
 )
+UPGRADES: Final = {2: (*_REQUESTS, _VERSION)}
+"""Version -> what makes it the present one."""
