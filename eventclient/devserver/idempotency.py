@@ -186,7 +186,8 @@ class Idempotency:
     async def _execute(self, run_id: str, key: Key, plan: Plan) -> Met:
         await self.sweep()
         wanted = Wanted(run_id=run_id, keys=frozenset({key.text}))
-        met = await self._store.change(wanted, lambda state: self._claim(run_id, key, state))
+        # A claim that is lost with the machine had nothing executed under it that is not lost, too.
+        met = await self._store.change(wanted, lambda state: self._claim(run_id, key, state), durable=False)
         if isinstance(met, Answer):
             return met
         held = met.record
@@ -251,7 +252,8 @@ class Idempotency:
             return Decision(None, KeyChanges(run_id=run_id, records={key.text: free}))
 
         with suppress(StoreUnavailableError, CommitLostError):
-            await self._store.change(Wanted(run_id=run_id, keys=frozenset({key.text})), decide)
+            wanted = Wanted(run_id=run_id, keys=frozenset({key.text}))
+            await self._store.change(wanted, decide, durable=False)
 
     async def sweep(self) -> None:
         """Forget what has expired, but not more often than once in a while."""

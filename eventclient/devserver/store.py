@@ -142,12 +142,17 @@ class Store(Protocol):
     async def aclose(self) -> None:
         """Finish what is under way and release everything. A durable store has it all at the next `open`."""
 
-    async def change(self, wanted: Wanted, decide: Callable[[State], Decision[T]]) -> T:
+    async def change(
+        self, wanted: Wanted, decide: Callable[[State], Decision[T]], *, durable: bool = True
+    ) -> T:
         """Load `wanted`, let `decide` look at it, save and commit what it decided, return its answer.
 
         From the load to the commit nobody else changes what was loaded. Changes that wait at the same
         time may share a commit, each seeing what those before it saved; what one raises fails it alone.
         `decide` must be pure: it is asked again when a shared commit fails.
+
+        Without `durable` the store need not wait until the change is safe from a failure of the machine: it
+        is seen by everybody, and it is safe once a later change is that was durable.
 
         Cancelled, the change is committed whole or not at all.
 

@@ -96,10 +96,10 @@ async def test_a_request_that_is_wrong_cancels_nothing(api: Api, body: dict[str,
 class Failing(SqliteStore):
     """A store whose disk is full for one run."""
 
-    async def change(self, wanted: Wanted, decide: Any) -> Any:
+    async def change(self, wanted: Wanted, decide: Any, **options: Any) -> Any:
         if wanted.run_id == "full":
             raise OSError("no space left on device")
-        return await super().change(wanted, decide)
+        return await super().change(wanted, decide, **options)
 
 
 async def test_a_run_that_cannot_be_cancelled_does_not_stop_the_others(

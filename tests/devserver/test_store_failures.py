@@ -99,7 +99,7 @@ class BrokenStore(SqliteStore):
 
     error: Exception | None = None
 
-    async def change(self, *_: Any) -> Any:
+    async def change(self, *_: Any, **__: Any) -> Any:
         raise self.error or AssertionError
 
     async def read_stream(self, *arguments: Any) -> Any:

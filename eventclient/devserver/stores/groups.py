@@ -20,6 +20,7 @@ class Job:
     """A change that somebody waits for.
 
     Attributes:
+        durable: it has to be safe before the caller is told.
         answer: what the caller gets once the change is committed.
         error: what it gets instead, when `decide` raised.
     """
@@ -27,6 +28,7 @@ class Job:
     wanted: Wanted
     decide: Callable[[State], Decision[Any]]
     future: asyncio.Future[Any] = field(repr=False)
+    durable: bool = True
     answer: Any = None
     error: Exception | None = None
 
@@ -82,10 +84,10 @@ class GroupCommit:
         """Whether nothing waits and nothing is being committed."""
         return self._work is None
 
-    async def change(self, wanted: Wanted, decide: Callable[[State], Decision[T]]) -> T:
+    async def change(self, wanted: Wanted, decide: Callable[[State], Decision[T]], *, durable: bool) -> T:
         """Wait until the change is committed; see `Store.change`."""
         loop = asyncio.get_running_loop()
-        job = Job(wanted, decide, loop.create_future())
+        job = Job(wanted, decide, loop.create_future(), durable)
         self._waiting.append(job)
         if self._work is None:
             self._work = loop.create_task(self._commit_all())

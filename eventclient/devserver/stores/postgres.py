@@ -126,14 +126,16 @@ class PostgresStore:
         if pool is not None:
             await pool.close()
 
-    async def change(self, wanted: Wanted, decide: Callable[[State], Decision[T]]) -> T:
+    async def change(
+        self, wanted: Wanted, decide: Callable[[State], Decision[T]], *, durable: bool = True
+    ) -> T:
         """See `Store.change`."""
         self._open_pool()
         group = self._groups.get(wanted.run_id)
         if group is None:
             self._drop_idle_groups()
             group = self._groups[wanted.run_id] = GroupCommit(self._commit)
-        return await group.change(wanted, decide)
+        return await group.change(wanted, decide, durable=durable)
 
     def _drop_idle_groups(self) -> None:
         if len(self._groups) >= self._sweep_at:
@@ -258,7 +260,7 @@ async def _transact(session: Session, jobs: Sequence[Job]) -> None:
     """One transaction for all jobs; a cancelled or failed one leaves nothing behind."""
     wanted = all_wanted(job.wanted for job in jobs)
     try:
-        await session.begin(wanted)
+        await session.begin(wanted, durable=any(job.durable for job in jobs))
         saved = await _decide(session, wanted, jobs)
     except BaseException:
         await _roll_back(session)

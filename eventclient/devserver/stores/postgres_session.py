@@ -65,9 +65,14 @@ class Session:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._durable = True
 
-    async def begin(self, wanted: Wanted) -> None:
-        """Begin, and wait until nobody else changes anything that is `wanted`."""
+    async def begin(self, wanted: Wanted, *, durable: bool = True) -> None:
+        """Begin, and wait until nobody else changes anything that is `wanted`.
+
+        A commit that is not `durable` does not wait for the disk, and is there once a later one is that did.
+        """
+        self._durable = durable
         runs = {lock_of("run", wanted.run_id)}
         if wanted.tokens:
             await self._begin_with_locks(lock_of("token", token) for token in wanted.tokens)
@@ -80,7 +85,8 @@ class Session:
             await self._begin_with_locks(runs)
 
     async def _begin_with_locks(self, locks: Iterable[int]) -> None:
-        await self._connection.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED; {_lock(locks)}")
+        lazily = "" if self._durable else "SET LOCAL synchronous_commit = off; "
+        await self._connection.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED; {lazily}{_lock(locks)}")
 
     async def commit(self) -> None:
         await self._connection.execute("COMMIT")

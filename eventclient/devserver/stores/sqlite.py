@@ -102,10 +102,12 @@ class SqliteStore:
                 opened.reader.close()
             opened.writer.close()
 
-    async def change(self, wanted: Wanted, decide: Callable[[State], Decision[T]]) -> T:
+    async def change(
+        self, wanted: Wanted, decide: Callable[[State], Decision[T]], *, durable: bool = True
+    ) -> T:
         """See `Store.change`."""
         self._open()
-        return await self._groups.change(wanted, decide)
+        return await self._groups.change(wanted, decide, durable=durable)
 
     async def drop_records(self, now_ms: int, limit: int) -> int:
         """See `Store.drop_records`."""
@@ -173,20 +175,25 @@ class SqliteStore:
             for several in by_run.values():
                 _save(database, several)
 
-        await self._transact(self._open(), save)
+        await self._transact(self._open(), save, durable=any(job.durable for job in jobs))
 
-    async def _transact(self, opened: _Opened, write: Callable[[Database], None]) -> None:
+    async def _transact(
+        self, opened: _Opened, write: Callable[[Database], None], *, durable: bool = True
+    ) -> None:
         """Commit what `write` does, or leave nothing behind. Not to be cancelled half way."""
         lockouts = self._lockouts
         async with self._turn:
             if self._lockouts > lockouts:
                 # Whoever came while another process was waited for has waited for it, too.
                 raise StoreUnavailableError(f"another process is writing to {self._path}")
-            await until_done(self._transact_alone(opened, write))
+            await until_done(self._transact_alone(opened, write, durable))
 
-    async def _transact_alone(self, opened: _Opened, write: Callable[[Database], None]) -> None:
+    async def _transact_alone(
+        self, opened: _Opened, write: Callable[[Database], None], durable: bool
+    ) -> None:
         writer = opened.writer
         with blameless():
+            writer.wait_for_disk(durable)
             await self._begin(opened)
             try:
                 write(writer)

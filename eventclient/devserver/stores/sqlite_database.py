@@ -17,12 +17,11 @@ from eventclient.devserver.store import (
     StreamQuery,
 )
 from eventclient.errors import ConfigurationError
-from eventclient.model.entities import TERMINAL_RUN_STATUSES, Hook, Run, Step, Wait
+from eventclient.model.entities import Hook, Run, Step, Wait
 from eventclient.wire.items import epoch_ms
 
 from .documents import (
     E,
-    check_not_expired,
     encode_document,
     event_row,
     hook_row,
@@ -31,20 +30,12 @@ from .documents import (
 )
 from .sqlite_records import SELECT_RECORDS, drop_records, read_record, save_records, strip_answers
 from .sqlite_schema import SCHEMA, SCHEMA_VERSION, UPGRADES
+from .sqlite_streams import list_streams, read_stream, write_stream
 
 MEMORY: Final = ":memory:"
 _LOG: Final = """SELECT slot, meta, {payload} FROM events
     WHERE run_id = ? AND slot > ? AND slot < ? AND (? IS NULL OR correlation_id = ?)
     ORDER BY slot {order} LIMIT ?"""
-# One statement, which sees the stream and its chunks at one moment. Its row stays when there are no chunks,
-# so what is asked for bounds their numbers, which have no gaps, and not the rows.
-_READ_STREAM: Final = """SELECT chunk_count, closed, first, data FROM (
-    SELECT *, CASE WHEN ?3 < 0 THEN max(0, chunk_count + ?3) ELSE ?3 END AS first
-    FROM streams WHERE run_id = ?1 AND name = ?2
-) LEFT JOIN chunks ON stream = position AND number >= first AND number < first + coalesce(?4, chunk_count)
-ORDER BY number"""
-_ENDED_RUN: Final = f"""SELECT doc FROM runs
-    WHERE run_id = ? AND status IN ({", ".join("?" * len(TERMINAL_RUN_STATUSES))})"""  # noqa: S608 - marks
 _MAX_POSITION: Final = 2**53
 _MAX_NAMES: Final = 512
 """Names in one statement: older builds of SQLite take 999 parameters."""
@@ -72,6 +63,7 @@ class Database:
 
     def _prepare(self, *, durable: bool, create: bool) -> None:
         self.wait_for_lock(PATIENCE_MS)
+        self._is_on_disk, self._waits_for_disk = durable, durable
         if durable:
             mode = self.one("PRAGMA journal_mode = WAL")
             if mode != ("wal",):
@@ -103,6 +95,15 @@ class Database:
     def wait_for_lock(self, patience_ms: int) -> None:
         """How long `begin` waits for another process."""
         self._connection.execute(f"PRAGMA busy_timeout = {patience_ms}")
+
+    def wait_for_disk(self, waits: bool) -> None:
+        """Whether the next commits wait until they are on disk. One that does takes along those before it.
+
+        Source: SQLite documentation, "PRAGMA synchronous", FULL and NORMAL in WAL mode.
+        """
+        if self._is_on_disk and waits is not self._waits_for_disk:
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if waits else 'NORMAL'}")
+            self._waits_for_disk = waits
 
     def begin(self) -> None:
         """Take the write lock at once, so that what is loaded cannot change before it is saved."""
@@ -274,40 +275,10 @@ class Database:
 
     def write_stream(self, run_id: str, name: str, chunks: Sequence[bytes], *, close: bool) -> bool:
         """Append to a stream in the transaction that has begun."""
-        for (document,) in self._connection.execute(_ENDED_RUN, (run_id, *TERMINAL_RUN_STATUSES)):
-            check_not_expired(document)
-        position, count, closed = self._stream(run_id, name) or (None, 0, False)
-        if closed:
-            return False
-        if position is None:
-            cursor = self._connection.execute(
-                "INSERT INTO streams (run_id, name, chunk_count, closed) VALUES (?, ?, 0, 0)", (run_id, name)
-            )
-            position = cursor.lastrowid
-        rows = [(position, count + number, chunk) for number, chunk in enumerate(chunks)]
-        self._connection.executemany("INSERT INTO chunks VALUES (?, ?, ?)", rows)
-        self._connection.execute(
-            "UPDATE streams SET chunk_count = ?, closed = ? WHERE position = ?",
-            (count + len(rows), close, position),
-        )
-        return True
+        return write_stream(self._connection, run_id, name, chunks, close=close)
 
     def read_stream(self, query: StreamQuery) -> StreamPart:
-        arguments = (query.run_id, query.name, query.start, query.limit)
-        rows = self._connection.execute(_READ_STREAM, arguments).fetchall()
-        if not rows:
-            return StreamPart(max(0, query.start), (), 0, closed=False)
-        count, closed, start, _ = rows[0]
-        chunks = tuple(data for _, _, _, data in rows if data is not None)
-        return StreamPart(start, chunks, count, bool(closed))
+        return read_stream(self._connection, query)
 
     def list_streams(self, run_id: str) -> list[str]:
-        rows = self._connection.execute(
-            "SELECT name FROM streams WHERE run_id = ? ORDER BY position", (run_id,)
-        )
-        return [name for (name,) in rows]
-
-    def _stream(self, run_id: str, name: str) -> tuple[Any, ...] | None:
-        return self.one(
-            "SELECT position, chunk_count, closed FROM streams WHERE run_id = ? AND name = ?", run_id, name
-        )
+        return list_streams(self._connection, run_id)
