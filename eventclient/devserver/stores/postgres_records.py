@@ -22,9 +22,11 @@ _SAVE: Final = """INSERT INTO requests
 _STRIP: Final = """UPDATE requests SET answer = bare.answer, has_payloads = false
     FROM unnest($2::text[], $3::bytea[]) AS bare (key, answer)
     WHERE requests.run_id = $1 AND requests.key = bare.key"""
-_DROP: Final = """DELETE FROM requests WHERE (run_id, key) IN
-    (SELECT run_id, key FROM requests WHERE expires_ms <= $1 ORDER BY run_id, key LIMIT $2
-    FOR UPDATE SKIP LOCKED)"""
+# Materialized, or the limit would count for each row that is looked at.
+_DROP: Final = """WITH old AS MATERIALIZED (
+    SELECT run_id, key FROM requests WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2
+    FOR UPDATE SKIP LOCKED)
+    DELETE FROM requests USING old WHERE requests.run_id = old.run_id AND requests.key = old.key"""
 
 
 async def load_records(connection: Connection, run_id: str, keys: Iterable[str]) -> dict[str, KeyRecord]:
