@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -129,42 +129,40 @@ class DevServer:
         check_exposure(host, token, allow_anyone=allow_anyone)
         self._limits = limits or Limits()
         self._guard = make_guard(host, token, self._limits)
-        self._store = store if store is not None else SqliteStore()
+        self._store = store or SqliteStore()
         self._host, self._port = host, port
         self._middlewares = middlewares
-        notices = Notices()
-        clock = clock or SystemClock()
+        notices, clock = Notices(), clock or SystemClock()
         self._idempotency = Idempotency(self._store, clock, notices, keys, hidden)
-        engine = Engine(
-            self._store, clock, notices, check_run_time=check_run_time, idempotency=self._idempotency
-        )
+        engine = Engine(self._store, clock, notices, self._idempotency, check_run_time=check_run_time)
         log = AccessLog(access_log).tell if access_log is not None else None
         self._journal = Journal(clock, notices, log, max_kept=max_kept)
-        self._page = PageRoutes(self._store, self._journal, notices, clock)
-        self._reads = LiveReads(self._store, notices)
-        self._polls = LongPolls(self._store, notices, clock)
-        plan = FaultPlan(faults or FaultScript())
+        script = faults or FaultScript()
+        plan = FaultPlan(script)
         self._injector = Injector(plan, clock) if faults is not None else None
+        self._endings: list[Callable[[web.Application], Awaitable[None]]] = []
         families = self._families(engine, notices, clock, plan)
         self._routes = [route for family in families for route in family.table()]
-        if faults is not None:
-            faults.check_routes({route.name for route in self._routes})
+        script.check_routes({route.name for route in self._routes})
         self._listener: asyncio.Server | None = None
         self._runner: web.AppRunner | None = None
         self.requests: Counter[str] = Counter()
         self.url = ""
 
     def _families(self, engine: Engine, notices: Notices, clock: Clock, plan: FaultPlan) -> list[RouteFamily]:
+        reads, polls = LiveReads(self._store, notices), LongPolls(self._store, notices, clock)
+        page = PageRoutes(self._store, self._journal, notices, clock)
+        self._endings = [reads.end, polls.end, page.end]
         return [
             CancellationRoutes(engine, self._store),
             FrameRoutes(engine),
             FlatEventRoutes(engine, clock),
-            EntityRoutes(self._store, self._polls, clock),
+            EntityRoutes(self._store, polls, clock),
             LegacyRoutes(engine, DirectChanges(self._store, notices, clock)),
-            StreamRoutes(self._store, notices, self._reads),
+            StreamRoutes(self._store, notices, reads),
             HealthRoutes(),
             FaultRoutes(plan),
-            self._page,
+            page,
         ]
 
     async def __aenter__(self) -> Self:
@@ -221,9 +219,7 @@ class DevServer:
         if self._injector is not None:
             self._injector.attach(app)
         app.on_response_prepare.append(advertise)
-        app.on_shutdown.append(self._reads.end)
-        app.on_shutdown.append(self._polls.end)
-        app.on_shutdown.append(self._page.end)
+        app.on_shutdown.extend(self._endings)
         for route in self._routes:
             app.router.add_route(route.method, route.path, route.handler)
         return app

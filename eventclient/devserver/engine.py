@@ -76,9 +76,9 @@ class Engine:
         store: opened.
         clock: tells what time it is.
         notices: is told of every run whose log has grown; None when nobody listens.
+        idempotency: executes what carries a key; None makes one with the usual options.
         check_run_time: refuse a ``run_created`` whose run id was minted more than 24 h ago or more than
             5 min ahead.
-        idempotency: executes what carries a key; None makes one with the usual options.
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class Engine:
         store: Store,
         clock: Clock,
         notices: Notices | None = None,
+        idempotency: Idempotency | None = None,
         *,
         check_run_time: bool = False,
-        idempotency: Idempotency | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
