@@ -29,7 +29,7 @@ class EventClientError(Exception):
         run_id: the run the call was for, if it was for one.
         event_index: 0-based position of the event in the call, if one event is to blame.
         receipts: for writes, one `Receipt` per submitted event, in order.
-        ledger: for batch writes, the `Ledger` of what was spent until then.
+        ledger: for writes, the `Ledger` of what was spent until then.
     """
 
     def __init__(self, message: str, *, run_id: str | None = None, event_index: int | None = None) -> None:

@@ -17,7 +17,7 @@ from eventclient.model.events import Event
 from eventclient.model.outcomes import BatchResult, Receipt
 from eventclient.model.results import Log
 from eventclient.policy.fallback import FallbackLatch
-from eventclient.telemetry.ledger import Ledger
+from eventclient.telemetry.ledger import Phase
 from eventclient.wire.params import NO_PARAMS, ResolveData, WriteParams
 from eventclient.wire.requests import EncodedEvent
 
@@ -28,7 +28,9 @@ from .endpoint import Endpoint, direct_endpoint, project_endpoint
 from .options import ClientOptions
 from .reads import Listing, LogReader, SortOrder
 from .sender import Sender
-from .transport import AiohttpTransport
+from .settlement import Settlement
+from .support import KeySupport
+from .transport import AiohttpTransport, Transport
 from .turns import Turns
 from .writer import EventWriter
 from .writes import BatchWrite
@@ -68,7 +70,39 @@ class EventClient:
         endpoint = direct_endpoint(
             base_url, token=token, headers=headers, allow_plain_http=options.allow_plain_http
         )
-        self._start(endpoint, session, options)
+        self._start(endpoint, AiohttpTransport(options, session), options)
+
+    @classmethod
+    def over(
+        cls,
+        transport: Transport,
+        base_url: str = "http://127.0.0.1",
+        *,
+        token: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        options: ClientOptions | None = None,
+    ) -> Self:
+        """A client whose requests go over `transport`.
+
+        All of its time comes from `options.clock`, and all chance from `options.clock` and
+        `options.mint_key`, so that a transport, a clock and a key maker of one's own make it repeatable.
+
+        Args:
+            transport: sends a request once; see `eventclient.client.transport.Transport`. The client closes
+                it when it is closed itself.
+            base_url: the origin the requests are addressed to.
+            token, headers, options: as for a client made directly.
+
+        Raises:
+            ConfigurationError: the address or the headers cannot be used.
+        """
+        options = options if options is not None else ClientOptions()
+        endpoint = direct_endpoint(
+            base_url, token=token, headers=headers, allow_plain_http=options.allow_plain_http
+        )
+        client = cls.__new__(cls)
+        client._start(endpoint, transport, options)
+        return client
 
     @classmethod
     def from_environment(
@@ -90,17 +124,16 @@ class EventClient:
         config = environment.read_project_config()
         endpoint = project_endpoint(config, headers=headers, allow_plain_http=options.allow_plain_http)
         client = cls.__new__(cls)
-        client._start(endpoint, session, options)
+        client._start(endpoint, AiohttpTransport(options, session), options)
         return client
 
-    def _start(
-        self, endpoint: Endpoint, session: aiohttp.ClientSession | None, options: ClientOptions
-    ) -> None:
+    def _start(self, endpoint: Endpoint, transport: Transport, options: ClientOptions) -> None:
         self._endpoint = endpoint
         self._options = options
-        self._transport = AiohttpTransport(options, session)
-        self._sender = Sender(self._transport, options)
+        self._transport = transport
+        self._sender = Sender(transport, options, KeySupport(transport, endpoint, options.clock))
         self._reader = LogReader(self._sender, endpoint, options)
+        self._settlement = Settlement(self._reader, options)
         self._latch = FallbackLatch()
         self._turns = Turns()
         self._calls = Calls()
@@ -159,7 +192,16 @@ class EventClient:
             via_step_dispatch=via_step_dispatch,
             replay_divergence_count=replay_divergence_count,
         )
-        write = SingleWrite(self._sender, self._reader, self._endpoint, self._options, run_id, event, params)
+        write = SingleWrite(
+            self._sender,
+            self._reader,
+            self._settlement,
+            self._endpoint,
+            self._options,
+            run_id,
+            event,
+            params,
+        )
         with self._calls.call(run_id, lambda: (write.receipt,)):
             return await write.send()
 
@@ -207,16 +249,28 @@ class EventClient:
     ) -> BatchResult:
         """`create_batch`, and the way of a writer, whose events are encoded already."""
         write = BatchWrite(
-            self._sender, self._endpoint, self._options, self._latch, run_id, events, params, encoded
+            self._sender,
+            self._settlement,
+            self._endpoint,
+            self._options,
+            self._latch,
+            run_id,
+            events,
+            params,
+            encoded,
         )
         if not write.events:
-            return BatchResult(run_id, (), Ledger())
+            return BatchResult(run_id, (), write.book.close())
         chunks = write.plan(batch=self._options.batch and environment.batching_enabled())
         # Closing waits for writers to send what they hold, so their calls come late.
         with self._calls.call(run_id, write.settled, late=encoded is not None):
             if concurrency > 1:
                 return await write.send(chunks, concurrency)
-            await self._turns.enter(run_id)
+            write.book.enter(Phase.QUEUED)
+            try:
+                await self._turns.enter(run_id)
+            finally:
+                write.book.leave(Phase.QUEUED)
             try:
                 return await write.send(chunks, 1)
             finally:

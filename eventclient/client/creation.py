@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from eventclient.errors import InvalidEventError, ProtocolError
+from eventclient.errors import EventClientError, InvalidEventError, ProtocolError
 from eventclient.model.event_specs import payload_field
 from eventclient.model.events import Event
 from eventclient.model.outcomes import Outcome, Receipt, is_hook_delivery
 from eventclient.model.results import Log, Result
+from eventclient.policy.classify import FailureClass
 from eventclient.policy.eligibility import converges
 from eventclient.telemetry.ledger import LedgerBook
 from eventclient.wire.codec import MalformedError
@@ -14,12 +15,14 @@ from eventclient.wire.params import WriteParams
 from eventclient.wire.requests import encode_event
 
 from . import receipts as written
+from .encoding import check_event
 from .endpoint import Endpoint, segment
 from .options import ClientOptions
 from .posts import read_streamed_start, single_reader, single_request, started
 from .reads import Listing, LogReader
-from .sender import Delivery, Failure, Sender
-from .writes import check_event
+from .sender import Delivery, Sender
+from .settlement import Settlement, is_open
+from .verdict import Failure, raise_error
 
 
 class SingleWrite:
@@ -29,6 +32,7 @@ class SingleWrite:
         self,
         sender: Sender,
         reader: LogReader,
+        settlement: Settlement,
         endpoint: Endpoint,
         options: ClientOptions,
         run_id: str,
@@ -42,6 +46,8 @@ class SingleWrite:
         """
         self._sender = sender
         self._reader = reader
+        self._settlement = settlement
+        self._book = LedgerBook(options.clock.now)
         self._endpoint = endpoint
         self._options = options
         self.run_id = run_id
@@ -82,11 +88,19 @@ class SingleWrite:
         """Send the event.
 
         Raises:
-            EventClientError: it was refused, or its request failed; `.receipts` holds the receipt.
+            EventClientError: it was refused, or its request failed; `.receipts` holds the receipt and
+                `.ledger` what was spent.
         """
+        try:
+            return await self._send()
+        except EventClientError as error:
+            error.ledger = self._book.close()
+            raise
+
+    async def _send(self) -> Receipt:
         request = single_request(
             self._endpoint,
-            self._options.clock,
+            self._options,
             self._run,
             self._event.event_type,
             self._body,
@@ -97,19 +111,32 @@ class SingleWrite:
             read_streamed_start if self._streamed else single_reader(self.run_id, self._event),
             delivery=self._delivery,
             purse=self._sender.purse(),
-            book=LedgerBook(),
+            book=self._book,
             run_id=self.run_id,
             converges=converges(self._event, resume_pair=self._resume_pair),
             hook=is_hook_delivery(self._event),
         )
         if isinstance(end, Failure):
-            self._receipt = written.failed(self.run_id, 0, self._event, end, "single", self._delivery)
-            if self._receipt.outcome is Outcome.ALREADY_APPLIED:
-                return self._receipt
-            raise end.error
+            error = await self._failed(end)
+            if error is not None:
+                raise_error(error)
+            return self.receipt
         result = await self._completed(end.value) if self._streamed else end.value
         self._receipt = written.single_answered(self.run_id, 0, self._event, result, self._delivery)
         return self._receipt
+
+    async def _failed(self, end: Failure) -> EventClientError | None:
+        """Make the receipt of a failed post; the error to raise, None if an earlier attempt was our own."""
+        receipt = written.failed(self.run_id, 0, self._event, end, "single", self._delivery)
+        self._receipt = receipt
+        if end.kind is FailureClass.REFUSED and is_open(receipt):
+            (receipt,) = await self._settlement.settle([receipt], [self._body], self._book)
+            self._receipt = receipt
+            if receipt.outcome is Outcome.ALREADY_APPLIED:
+                return None
+            if receipt.outcome is Outcome.UNKNOWN:
+                return receipt.error()
+        return end.error
 
     async def _completed(self, result: Result) -> Result:
         """`result` of a streamed start with the rest of its log, the event and the run in it."""
@@ -118,7 +145,7 @@ class SingleWrite:
         log = result.log or Log((), None, True)
         events, cursor = list(log.events), log.cursor
         if log.has_more:
-            async for page in self._reader.pages(Listing(run_id=self.run_id, cursor=cursor)):
+            async for page in self._reader.pages(Listing(run_id=self.run_id, cursor=cursor), self._book):
                 events += page.events
                 cursor = page.cursor
         try:

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode
 from yarl import URL
 
 from eventclient.errors import ConfigurationError, InvalidEventError
+from eventclient.wire import spec
 
 from . import environment
 
@@ -150,6 +151,10 @@ def _endpoint(
     for name, value in (headers or {}).items():
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
             raise ConfigurationError(f"headers: {name!r} is no header name")
+        if name.lower() == spec.HEADER_KEY.lower():
+            raise ConfigurationError(
+                f"headers: {name} names one request, not all of them: see ClientOptions(mint_key=...)"
+            )
         if name.lower() == "user-agent":
             merged["User-Agent"] += f" {value}"
         else:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from eventclient.batching.chunks import BatchLimits
 from eventclient.clock import Clock, SystemClock
 from eventclient.errors import ConfigurationError
 from eventclient.policy.retry import RetryOptions
+
+_KEY_BYTES: Final = 16
+
+
+def _mint_key() -> str:
+    return secrets.token_hex(_KEY_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +38,8 @@ class ClientOptions:
         max_answer_bytes: longest answer that is read.
         allow_plain_http: send a token over plain http to a host that is not loopback.
         clock: where time comes from.
+        mint_key: makes the idempotency key of a request: 1..255 printable ASCII characters, never the same
+            twice. The default is 128 random bits.
         limits: of one batch, from the two values above.
 
     Raises:
@@ -47,6 +58,7 @@ class ClientOptions:
     max_answer_bytes: int = 1 << 30
     allow_plain_http: bool = False
     clock: Clock = field(default_factory=SystemClock)
+    mint_key: Callable[[], str] = field(default=_mint_key, repr=False, compare=False)
     limits: BatchLimits = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from eventclient.clock import Clock
-from eventclient.errors import ProtocolError
+from eventclient.errors import ConfigurationError, ProtocolError
 from eventclient.model.entities import Run, StoredEvent
 from eventclient.model.events import Event
 from eventclient.model.results import Log, Result
@@ -15,39 +14,61 @@ from eventclient.wire.logs import LogDecoder, fold_run
 from eventclient.wire.responses import decode_batch, decode_single
 
 from .endpoint import Endpoint
+from .options import ClientOptions
 from .transport import Answer, Request
 
 
-def post_headers(endpoint: Endpoint, clock: Clock, *, accept: str = "*/*") -> dict[str, str]:
-    """The headers of an event post."""
+def quoted_key(key: object) -> str:
+    """`key` as the header ``Idempotency-Key`` carries it.
+
+    Raises:
+        ConfigurationError: no header can carry it.
+
+    Source: RFC 8941 section 4.1.6 (strings), draft-ietf-httpapi-idempotency-key-header-07.
+    """
+    if not (
+        isinstance(key, str) and 0 < len(key) <= spec.MAX_KEY_CHARS and key.isascii() and key.isprintable()
+    ):
+        raise ConfigurationError(
+            "ClientOptions(mint_key=...): it must give 1 to"
+            f" {spec.MAX_KEY_CHARS} printable ASCII characters. Nothing was sent under what it gave"
+        )
+    if '"' in key or "\\" in key:
+        key = key.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{key}"'
+
+
+def post_headers(endpoint: Endpoint, options: ClientOptions, *, accept: str = "*/*") -> dict[str, str]:
+    """The headers of an event post, with a key of its own, under which all its attempts go."""
     return {
         **endpoint.headers,
         "Content-Type": spec.REQUEST_CONTENT_TYPE,
         "Accept": accept,
-        spec.HEADER_REQUEST_TIME: str(int(clock.wall().timestamp() * 1000)),
+        spec.HEADER_REQUEST_TIME: str(int(options.clock.wall().timestamp() * 1000)),
+        spec.HEADER_KEY: quoted_key(options.mint_key()),
     }
 
 
-def batch_request(endpoint: Endpoint, clock: Clock, run: str, body: bytes, count: int) -> Request:
+def batch_request(endpoint: Endpoint, options: ClientOptions, run: str, body: bytes, count: int) -> Request:
     """The post of a whole batch. `run` is the escaped run id."""
     return Request(
         "POST",
         endpoint.url(spec.RUNS_PATH.format(run_id=run) + "/" + spec.BATCH_SEGMENT),
         f"batch of {count} events",
-        post_headers(endpoint, clock),
+        post_headers(endpoint, options),
         body,
     )
 
 
 def single_request(
-    endpoint: Endpoint, clock: Clock, run: str, event_type: str, body: bytes, *, streamed: bool
+    endpoint: Endpoint, options: ClientOptions, run: str, event_type: str, body: bytes, *, streamed: bool
 ) -> Request:
     """The post of one event; `streamed` asks for the whole log as the answer."""
     return Request(
         "POST",
         endpoint.url(spec.RUNS_PATH.format(run_id=run) + "/" + event_type),
         f"post of {event_type}",
-        post_headers(endpoint, clock, accept=spec.FRAMES_CONTENT_TYPE if streamed else "*/*"),
+        post_headers(endpoint, options, accept=spec.FRAMES_CONTENT_TYPE if streamed else "*/*"),
         body,
         partial=streamed,
     )

@@ -19,9 +19,11 @@ from eventclient.wire.logs import LogDecoder, LogEnd, decode_event_body
 from eventclient.wire.params import ResolveData
 
 from .endpoint import Endpoint, segment
+from .gets import get_request
 from .options import ClientOptions
-from .sender import Delivery, Failure, Sender
+from .sender import Delivery, Sender
 from .transport import Answer, Request
+from .verdict import Failure
 
 SortOrder = Literal["asc", "desc"]
 T = TypeVar("T")
@@ -89,17 +91,18 @@ class LogReader:
         self._endpoint = endpoint
         self._clock = options.clock
 
-    async def pages(self, listing: Listing) -> AsyncIterator[Log]:
-        """The pages of `listing`, each complete; every event once.
+    async def pages(self, listing: Listing, book: LedgerBook | None = None) -> AsyncIterator[Log]:
+        """The pages of `listing`, each complete; every event once. `book` is where they are accounted.
 
         Raises:
             TransportError: the log broke off and could not be read on.
             ProtocolError: the server answered something else than a log, or its cursor stands still.
             RejectedError: the server refused.
         """
+        book = book or LedgerBook(self._clock.now)
         cursor, seen = listing.cursor, set[str]()
         while True:
-            page = await self._page(listing, cursor)
+            page = await self._page(listing, cursor, book)
             # One page may hold an event twice: it was read on after a cut, and the server began anew.
             fresh = {event.event_id: event for event in page.events if event.event_id not in seen}
             if page.has_more and (not fresh or page.cursor in (None, cursor)):
@@ -113,11 +116,11 @@ class LogReader:
                 return
             cursor = page.cursor
 
-    async def _page(self, listing: Listing, cursor: str | None) -> Log:
+    async def _page(self, listing: Listing, cursor: str | None, book: LedgerBook) -> Log:
         events: list[StoredEvent] = []
         at, resumes = cursor, 0
         while True:
-            part = await self._part(listing, at)
+            part = await self._part(listing, at, book)
             events += part.events
             if part.end is not None:
                 end = part.end
@@ -135,7 +138,7 @@ class LogReader:
                 )
             at, resumes = last, resumes + 1
 
-    async def _part(self, listing: Listing, cursor: str | None) -> _Part:
+    async def _part(self, listing: Listing, cursor: str | None, book: LedgerBook) -> _Part:
         def read(answer: Answer) -> _Part:
             decoder = LogDecoder()
             _check_framed(answer)
@@ -151,7 +154,8 @@ class LogReader:
             path = spec.RUNS_PATH.format(run_id=segment(listing.run_id, "run_id"))
         else:
             path = spec.EVENTS_PATH
-        return await self._get("list of events", path, listing.query(cursor), read, listing.run_id, True)
+        request = self._request("list of events", path, listing.query(cursor), partial=True)
+        return await self._get(request, read, listing.run_id, book)
 
     async def event(self, run_id: str, event_id: str, resolve_data: ResolveData | None) -> StoredEvent:
         """One event.
@@ -167,25 +171,19 @@ class LogReader:
 
         path = spec.RUNS_PATH.format(run_id=segment(run_id, "run_id")) + "/" + segment(event_id, "event_id")
         query = {"remoteRefBehavior": "lazy" if resolve_data == "none" else "resolve"}
-        return await self._get("read of an event", path, query, read, run_id, False)
+        request = self._request("read of an event", path, query, partial=False)
+        return await self._get(request, read, run_id, LedgerBook(self._clock.now))
 
-    async def _get(
-        self,
-        label: str,
-        path: str,
-        query: Mapping[str, str],
-        read: Callable[[Answer], T],
-        run_id: str,
-        partial: bool,
-    ) -> T:
-        now_ms = str(int(self._clock.wall().timestamp() * 1000))
-        headers = {**self._endpoint.headers, "Accept": "*/*", spec.HEADER_REQUEST_TIME: now_ms}
+    def _request(self, label: str, path: str, query: Mapping[str, str], *, partial: bool) -> Request:
+        return get_request(self._endpoint, self._clock, path, query, label, partial=partial)
+
+    async def _get(self, request: Request, read: Callable[[Answer], T], run_id: str, book: LedgerBook) -> T:
         end = await self._sender.send(
-            Request("GET", self._endpoint.url(path, query), label, headers, partial=partial),
+            request,
             read,
             delivery=Delivery(),
             purse=self._sender.purse(),
-            book=LedgerBook(),
+            book=book,
             run_id=run_id,
             is_read=True,
         )

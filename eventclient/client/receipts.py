@@ -10,7 +10,8 @@ from eventclient.model.outcomes import Outcome, Receipt, Via
 from eventclient.model.results import Result
 from eventclient.policy.classify import FailureClass
 
-from .sender import Delivery, Failure
+from .sender import Delivery
+from .verdict import Failure
 
 
 def single_answered(run_id: str, index: int, event: Event, result: Result, delivery: Delivery) -> Receipt:
@@ -26,12 +27,12 @@ def batch_answered(
     run_id: str, start: int, events: Sequence[Event], results: Sequence[Result], delivery: Delivery
 ) -> list[Receipt]:
     """The receipts of a batch the server answered; `start` is the index of its first event in the call."""
-    attempts, landed = tuple(delivery.attempts), delivery.maybe_landed
+    attempts, doubtful = tuple(delivery.attempts), delivery.doubtful
     return [
         Receipt(
             index,
             event,
-            Outcome.CREATED if result.status == 200 else _refused(result.status or 0, landed),
+            Outcome.CREATED if result.status == 200 else _refused(result.status or 0, doubtful),
             result,
             "batch",
             attempts,
@@ -41,22 +42,19 @@ def batch_answered(
     ]
 
 
-def _refused(status: int, landed: bool) -> Outcome:
-    if status == 409:
-        return Outcome.ALREADY_APPLIED if landed else Outcome.CONFLICT
+def _refused(status: int, doubtful: bool) -> Outcome:
     # An attempt that may have landed can be what the later one was refused for.
-    return Outcome.UNKNOWN if landed or status >= 500 else Outcome.REJECTED
+    if doubtful or status >= 500:
+        return Outcome.UNKNOWN
+    return Outcome.CONFLICT if status == 409 else Outcome.REJECTED
 
 
 def failed(run_id: str, index: int, event: Event, failure: Failure, via: Via, delivery: Delivery) -> Receipt:
     """The receipt of an event whose request failed as a whole."""
-    if delivery.maybe_landed and (via == "batch" or failure.kind is not FailureClass.REFUSED):
-        # A batch that is refused as a whole says nothing of the events an earlier attempt may have stored.
-        outcome = Outcome.UNKNOWN
-    elif failure.kind is FailureClass.REFUSED:
-        outcome = _refused(failure.status or 0, delivery.maybe_landed)
+    if failure.kind is FailureClass.REFUSED:
+        outcome = _refused(failure.status or 0, delivery.doubtful)
     else:
-        outcome = Outcome.UNSENT
+        outcome = Outcome.UNKNOWN if delivery.maybe_landed else Outcome.UNSENT
     result = Result(failure.status, failure.code, failure.error.message)
     return Receipt(index, event, outcome, result, via, tuple(delivery.attempts), run_id)
 
@@ -76,8 +74,8 @@ def unsent(run_id: str, index: int, event: Event) -> Receipt:
 
 
 def not_started(run_id: str, index: int, event: Event, create: Receipt) -> Receipt:
-    """The receipt of a start that was not sent because its `create` met a 409."""
-    # Whose commit a 409 behind a lost answer shows is not proven, so the start is neither taken nor given up.
+    """The receipt of a start that was not sent because its `create` is not known to be ours."""
+    # Where it is not known whose the create is, the start is neither taken nor given up.
     outcome = Outcome.CONFLICT if create.outcome is Outcome.CONFLICT else Outcome.UNSENT
     told = f"not sent: its step_created is {create.outcome}"
     return Receipt(index, event, outcome, Result(create.status, create.code, told), run_id=run_id)

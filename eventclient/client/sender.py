@@ -3,43 +3,38 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
-from eventclient.errors import (
-    ConfigurationError,
-    EventClientError,
-    FirewallChallengeError,
-    PreconditionFailedError,
-    ProtocolError,
-    ThrottleError,
-    TransportError,
-    rejection,
-)
 from eventclient.model.outcomes import Attempt
-from eventclient.policy.classify import FailureClass, classify_answer
-from eventclient.policy.retry import RetryState, Wait, decide
-from eventclient.policy.throttle import ThrottleBudget
-from eventclient.telemetry.ledger import LedgerBook
+from eventclient.policy.budget import Budget
+from eventclient.policy.classify import FailureClass
+from eventclient.policy.retry import Decision, RetryState, Wait, decide, fresh_state
+from eventclient.telemetry.ledger import LedgerBook, Phase
 from eventclient.wire import spec
-from eventclient.wire.codec import MalformedError
-from eventclient.wire.responses import decode_refusal
-from eventclient.wire.retry_after import throttle_wait
 
 from .options import ClientOptions
-from .transport import Answer, Loss, Request, Transport
+from .support import KeySupport, advertises
+from .transport import Answer, Loss, Request, Transport, whole_or_lost
+from .verdict import Failure, Judge, Success, explained
 
 logger: Final = logging.getLogger("eventclient")
 T = TypeVar("T")
+
+_WAITS: Final = {FailureClass.THROTTLED: Phase.THROTTLED, FailureClass.PENDING: Phase.COLLECT}
+"""What a wait counts as, by what is waited for; all else is backoff."""
+_MAY_HAVE_LANDED: Final = frozenset({FailureClass.AMBIGUOUS, FailureClass.PENDING})
+_BEHIND_THE_KEY: Final = frozenset({*range(200, 300), 400, 404, 405, 409, 410, 412, 425})
+"""What a server answers once it has looked the key up, or whatever the state of anything. All else may be
+said before that, of the caller, the connection or the moment: behind a lost answer it says nothing of it."""
 
 
 @dataclass(slots=True)
 class Purse:
     """The throttle budget a request draws on; several requests of one call may share it."""
 
-    budget: ThrottleBudget
+    budget: Budget
 
 
 @dataclass(slots=True)
@@ -48,53 +43,39 @@ class Delivery:
 
     Attributes:
         in_flight: an attempt is under way.
-        maybe_landed: an attempt ended ambiguously, so the server may have acted.
+        maybe_landed: an attempt ended ambiguously or found the request still being executed, so the server
+            may have acted.
+        settled: the last answer came from a server that keeps keys, so it speaks for all attempts.
     """
 
     attempts: list[Attempt] = field(default_factory=list)
     in_flight: bool = False
     maybe_landed: bool = False
+    settled: bool = False
 
     @property
     def uncertain(self) -> bool:
         """Whether the server may have acted without our knowing."""
         return self.in_flight or self.maybe_landed
 
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a request ended without a value.
-
-    Attributes:
-        asked_s: seconds the server asked to wait.
-    """
-
-    kind: FailureClass
-    error: EventClientError
-    status: int | None = None
-    code: str | None = None
-    asked_s: float = 0.0
-    final: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Success(Generic[T]):
-    """What the answer held."""
-
-    value: T
+    @property
+    def doubtful(self) -> bool:
+        """Whether what the last answer refused may be what an earlier attempt stored."""
+        return self.maybe_landed and not self.settled
 
 
 class Sender:
     """Sends requests, decides about their failures, waits, and sends again."""
 
-    def __init__(self, transport: Transport, options: ClientOptions) -> None:
+    def __init__(self, transport: Transport, options: ClientOptions, support: KeySupport) -> None:
         self._transport = transport
         self._options = options
         self._clock = options.clock
+        self._support = support
 
     def purse(self) -> Purse:
         """A fresh throttle budget."""
-        return Purse(ThrottleBudget(self._options.retry.throttle_budget_s))
+        return Purse(Budget(self._options.retry.throttle_budget_s))
 
     async def send(
         self,
@@ -117,169 +98,123 @@ class Sender:
             delivery: kept up to date at every step.
             purse: what throttle waits are paid from.
             book: what the requests and waits are written into.
-            converges: whether sending it twice leaves the same log.
+            converges: whether sending it twice leaves the same log, also where no keys are kept.
             is_read: whether it is a read.
             hook: whether a 404 says that a hook is gone.
         """
-        state = RetryState(purse.budget)
+        judge = Judge(request, run_id, hook)
+        state: RetryState | None = None
+        first: Failure | None = None
         wait_s = 0.0
         while True:
-            started = self._clock.now()
             delivery.in_flight = True
             book.requests += 1
             book.bytes += len(request.body or b"")
-            reply = await self._transport.send(request)
+            started = book.enter(Phase.WIRE)
+            try:
+                reply = whole_or_lost(await self._transport.send(request))
+            finally:
+                ended = book.leave(Phase.WIRE)
             delivery.in_flight = False
-            end = self._judge(reply, read, run_id=run_id, label=request.label, hook=hook, purse=purse)
+            end = judge.judge(reply, read, purse.budget, self._clock.wall)
+            delivery.settled = self._settles(reply, end)
+            kind = end.kind if isinstance(end, Failure) else "ok"
             delivery.attempts.append(
-                Attempt(
-                    len(delivery.attempts) + 1,
-                    reply.status,
-                    wait_s,
-                    self._clock.now() - started,
-                    end.kind if isinstance(end, Failure) else "ok",
-                )
+                Attempt(len(delivery.attempts) + 1, reply.status, wait_s, ended - started, kind)
             )
             if isinstance(end, Success):
                 return end
-            if end.kind is FailureClass.AMBIGUOUS:
+            if end.kind in _MAY_HAVE_LANDED:
                 delivery.maybe_landed = True
             if end.final:
                 return end
-            decision = decide(
-                end.kind,
-                RetryState(purse.budget, state.retries),
-                self._options.retry,
-                read=is_read,
-                converges=converges,
-                asked_s=end.asked_s,
-                jitter=self._clock.jitter(1.0),
+            if first is not None and end.key_was_lost:
+                return _first_kept(first, end, delivery)
+            first = first or end
+            # Most requests never fail, so the state is made for those that do. Others of the same call may
+            # have drawn on the purse meanwhile.
+            state = state or fresh_state(self._options.retry, purse.budget)
+            state = state.drawing_on(purse.budget)
+            decision = await self._decide(
+                end, state, book, started, run_id=run_id, converges=converges, is_read=is_read
             )
             if not isinstance(decision, Wait):
                 return _explained(end, decision.reason, delivery)
             state, wait_s = decision.state, decision.delay_s
-            purse.budget = state.budget
-            throttled = end.kind is FailureClass.THROTTLED
-            logger.log(
-                logging.WARNING if throttled else logging.INFO,
-                "%s of run %s was %s%s: attempt %d follows in %.2f s",
-                request.label,
-                run_id,
-                end.kind,
-                f" ({end.status})" if end.status else "",
-                len(delivery.attempts) + 1,
-                wait_s,
-            )
-            await self._clock.sleep(wait_s)
-            if throttled:
-                book.throttled_s += wait_s
-            else:
-                book.backoff_s += wait_s
-
-    def _judge(
-        self,
-        reply: Answer | Loss,
-        read: Callable[[Answer], T],
-        *,
-        run_id: str | None,
-        label: str,
-        hook: bool,
-        purse: Purse,
-    ) -> Success[T] | Failure:
-        if isinstance(reply, Loss):
-            kind = FailureClass.AMBIGUOUS if reply.sent else FailureClass.NOT_SENT
-            lost = TransportError(
-                f"{label}: {reply.cause}", ambiguous=reply.sent, status=reply.status, run_id=run_id
-            )
-            return Failure(kind, lost, reply.status)
-        status, headers = reply.status, reply.headers
-        challenged = headers.get(spec.HEADER_MITIGATED, "").strip().lower() == spec.MITIGATED_CHALLENGE
-        failure = classify_answer(status, challenged=challenged)
-        if failure is None:
+            purse.budget = state.throttle
+            _log_wait(request, run_id, end, len(delivery.attempts) + 1, wait_s)
+            phase = _WAITS.get(end.kind, Phase.BACKOFF)
+            book.enter(phase)
             try:
-                return Success(read(reply))
-            except MalformedError as error:
-                malformed = ProtocolError(f"{label}: {error}", status=status, run_id=run_id)
-                return Failure(FailureClass.AMBIGUOUS, malformed, status)
-            except ProtocolError as error:
-                error.run_id, error.status = run_id, status
-                return Failure(FailureClass.AMBIGUOUS, error, status, error.code, final=True)
-        if failure is FailureClass.CHALLENGED:
-            return Failure(failure, _challenge(label, status, run_id), status)
-        if failure is FailureClass.REDIRECTED:
-            return Failure(failure, _redirect(label, reply, run_id), status)
-        return self._refused(failure, reply, run_id=run_id, label=label, hook=hook, budget=purse.budget)
+                await self._clock.sleep(wait_s)
+            finally:
+                book.leave(phase)
 
-    def _refused(
+    def _settles(self, reply: Answer | Loss, end: Success[T] | Failure) -> bool:
+        """Whether `reply` speaks for every attempt of its request; notes what it says about keys."""
+        if isinstance(reply, Loss):
+            return False
+        advertised = advertises(reply)
+        conflict = isinstance(end, Failure) and end.kind is FailureClass.REFUSED and end.status == 409
+        self._support.learn(advertised=advertised, own=isinstance(end, Success) or conflict)
+        if not advertised:
+            return False
+        return reply.status in _BEHIND_THE_KEY or spec.HEADER_KEY_REPLAYED in reply.headers
+
+    async def _decide(
         self,
-        kind: FailureClass,
-        answer: Answer,
+        end: Failure,
+        state: RetryState,
+        book: LedgerBook,
+        started: float,
         *,
         run_id: str | None,
-        label: str,
-        hook: bool,
-        budget: ThrottleBudget,
-    ) -> Failure:
-        status, headers = answer.status, answer.headers
-        refusal = decode_refusal(headers.get("Content-Type", ""), answer.body)
-        asked = headers.getall(spec.HEADER_RETRY_AFTER, [])
-        asked_s = throttle_wait(asked, self._clock.wall()) if asked or status == 429 else 0.0
-        message = f"{label}: {status}" + (f" {refusal.message}" if refusal.message else "")
-        error: EventClientError
-        if kind is FailureClass.THROTTLED:
-            error = ThrottleError(
-                f"{message}: the server asks to wait {asked_s:g} s; {budget.spent_s:.1f} s of a budget of"
-                f" {budget.budget_s:g} s are spent. Nothing was written; send it again later",
-                retry_after=asked_s,
-                waited=budget.spent_s,
-                budget=budget.budget_s,
-                run_id=run_id,
+        converges: bool,
+        is_read: bool,
+    ) -> Decision:
+        """What follows a failed attempt that began at `started`."""
+        jitter = self._clock.jitter(1.0)
+
+        def decided(safe: bool) -> Decision:
+            return decide(
+                end.kind,
+                state,
+                self._options.retry,
+                read=is_read,
+                safe=safe,
+                asked_s=end.asked_s,
+                elapsed_s=self._clock.now() - started,
+                jitter=jitter,
             )
-        elif kind is FailureClass.REFUSED:
-            error = rejection(
-                status,
-                message,
-                code=refusal.code,
-                retry_after=asked_s if asked else None,
-                hook=hook,
-                run_id=run_id,
-            )
-            if isinstance(error, PreconditionFailedError):
-                error.log = refusal.log
-        else:
-            error = TransportError(message, ambiguous=True, status=status, code=refusal.code, run_id=run_id)
-        return Failure(kind, error, status, refusal.code, asked_s)
+
+        decision = decided(converges)
+        if isinstance(decision, Wait) or converges or run_id is None:
+            return decision
+        # Under a key any event may be sent twice. Whether keys are kept is asked only where it matters.
+        if isinstance(decided(True), Wait) and await self._support.holds(run_id, book):
+            return decided(True)
+        return decision
 
 
-def _challenge(label: str, status: int, run_id: str | None) -> FirewallChallengeError:
-    return FirewallChallengeError(
-        f"{label}: {status}, a firewall challenge; a program cannot pass it. Allow-list this route",
-        status=status,
-        run_id=run_id,
-    )
-
-
-def _redirect(label: str, answer: Answer, run_id: str | None) -> ConfigurationError:
-    # Query, fragment and user name may hold a secret of whoever redirects.
-    location = answer.headers.get("Location", "").partition("?")[0].partition("#")[0]
-    target = re.sub("//[^/]*@", "//", location) or "no address"
-    return ConfigurationError(
-        f"{label}: {answer.status} points to {target}. Redirects are not followed: name that server itself",
-        run_id=run_id,
-    )
+def _first_kept(first: Failure, lost_key: Failure, delivery: Delivery) -> Failure:
+    """The first failure, where the server lost the key meanwhile and so cannot say what became of it."""
+    reason = "sent again, it met a server that holds its key for another request"
+    first.error.__context__ = lost_key.error
+    return _explained(first, reason, delivery)
 
 
 def _explained(failure: Failure, reason: str, delivery: Delivery) -> Failure:
-    """`failure` with the reason why it was final, and ambiguous if any attempt was."""
-    error = failure.error
-    if isinstance(error, TransportError | ProtocolError):
-        error.message += f" (attempt {len(delivery.attempts)}; {reason})"
-    if delivery.maybe_landed:
-        if isinstance(error, TransportError):
-            error.ambiguous = True
-        elif isinstance(error, ThrottleError):
-            error.message = error.message.replace(
-                "Nothing was written; send it again later",
-                "This answer wrote nothing, but an earlier attempt whose answer was lost may have",
-            )
-    return failure
+    return explained(failure, reason, attempts=len(delivery.attempts), maybe_landed=delivery.maybe_landed)
+
+
+def _log_wait(request: Request, run_id: str | None, end: Failure, attempt: int, wait_s: float) -> None:
+    logger.log(
+        logging.WARNING if end.kind is FailureClass.THROTTLED else logging.INFO,
+        "%s of run %s was %s%s: attempt %d follows in %.2f s",
+        request.label,
+        run_id,
+        end.kind,
+        f" ({end.status})" if end.status else "",
+        attempt,
+        wait_s,
+    )

@@ -65,6 +65,14 @@ class Loss:
     status: int | None = None
 
 
+def whole_or_lost(reply: Answer | Loss) -> Answer | Loss:
+    """`reply`, or its loss where it is a part of a refusal: parts are worth having of a log alone, and half a
+    refusal may lack the very code that says what it means."""
+    if isinstance(reply, Answer) and reply.cut is not None and not 200 <= reply.status < 300:
+        return Loss(sent=True, cause=reply.cut, status=reply.status)
+    return reply
+
+
 class Transport(Protocol):
     """Sends a request once."""
 

@@ -16,10 +16,10 @@ from eventclient.model.outcomes import FAILURES, BatchResult, Outcome, Receipt
 from eventclient.model.results import Result
 from eventclient.wire.requests import EncodedEvent
 
+from .encoding import encode_for_batch
 from .endpoint import segment
 from .options import ClientOptions
 from .receipts import unsent
-from .writes import encode_for_batch
 
 
 class SendEncoded(Protocol):
@@ -263,6 +263,7 @@ class EventWriter:
             ticket.future.set_result(receipt)
         elif error is not None and open_end:
             own = copy.copy(error)
+            own.__context__ = error.__context__
             own.receipts = (receipt,)
             ticket.future.set_exception(own)
         else:

@@ -6,13 +6,12 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Final, cast
 
 from eventclient.batching.chunks import Chunk, plan_chunks, plan_waves
 from eventclient.errors import EventClientError, InvalidEventError
-from eventclient.model.event_specs import EVENT_SPECS, is_pair
-from eventclient.model.events import Event, RunStarted
+from eventclient.model.event_specs import is_pair
+from eventclient.model.events import Event
 from eventclient.model.outcomes import BatchResult, Outcome, Receipt, is_hook_delivery
 from eventclient.model.results import Result
 from eventclient.policy.classify import FailureClass
@@ -20,14 +19,17 @@ from eventclient.policy.eligibility import all_converge, converges
 from eventclient.policy.fallback import Fallback, FallbackLatch, fallback_for
 from eventclient.telemetry.ledger import LedgerBook
 from eventclient.wire import spec
-from eventclient.wire.params import NO_PARAMS, WriteParams
-from eventclient.wire.requests import EncodedEvent, encode_event
+from eventclient.wire.params import WriteParams
+from eventclient.wire.requests import EncodedEvent
 
 from . import receipts as written
+from .encoding import encode_all
 from .endpoint import Endpoint, segment
 from .options import ClientOptions
 from .posts import batch_reader, batch_request, single_reader, single_request
-from .sender import Delivery, Failure, Sender, Success
+from .sender import Delivery, Sender
+from .settlement import Settlement, is_open
+from .verdict import Failure, Success, raise_error
 
 logger: Final = logging.getLogger("eventclient")
 
@@ -35,47 +37,16 @@ _REQUEST_LEVEL: Final = frozenset({401, 403})
 """Refusals that speak of the caller, not of the event: the rest of the call would meet them too."""
 
 
-_EVENT_CLASSES: Final = frozenset(facts.model for facts in EVENT_SPECS.values())
-
-_SIMPLE_CLASSES: Final = _EVENT_CLASSES - {RunStarted}
-"""Event classes that are encoded alike wherever they go."""
-
-
-def check_event(event: Event) -> None:
-    """Make sure that `event` is one.
-
-    Raises:
-        InvalidEventError: it is something else.
-    """
-    if not isinstance(event, tuple(_EVENT_CLASSES)):
-        raise InvalidEventError(
-            f"is {type(event).__name__}, not an event: make one with parse_event", field="event"
-        )
-
-
-def encode_for_batch(event: Event, now: datetime, params: WriteParams = NO_PARAMS) -> EncodedEvent:
-    """`event` in bytes, for a batch or as one of several single posts.
-
-    Raises:
-        InvalidEventError: names the field that cannot be sent and why.
-    """
-    if event.__class__ not in _EVENT_CLASSES:
-        check_event(event)
-    if event.event_type == "run_started":
-        # Nobody reads the log out of a batch, so the answer need not carry it.
-        params = replace(params, skip_preload=True)
-    return encode_event(event, now=now, params=params, batch=True)
-
-
 class BatchWrite:
     """One `create_batch` call.
 
-    `settled` says at any moment how each event stands.
+    `settled` says at any moment how each event stands, and `book` what was spent on it.
     """
 
     def __init__(
         self,
         sender: Sender,
+        settlement: Settlement,
         endpoint: Endpoint,
         options: ClientOptions,
         latch: FallbackLatch,
@@ -90,34 +61,26 @@ class BatchWrite:
             InvalidEventError: names the index and the field of the first event that cannot be sent.
         """
         self._sender = sender
+        self._settlement = settlement
         self._endpoint = endpoint
         self._options = options
         self._latch = latch
+        self.book = LedgerBook(options.clock.now)
         self.run_id = run_id
         self._run = segment(run_id, "run_id")
         self.events = tuple(events)
         self._params = params
         self.receipts: list[Receipt | None] = [None] * len(self.events)
         self._encoded = self._encode() if encoded is None else encoded
-        self._book = LedgerBook()
         # With the scope "call" every request draws on one purse, else each on its own.
         self._purse = sender.purse() if options.retry.throttle_scope == "call" else None
 
     def _encode(self) -> list[EncodedEvent]:
-        now = self._options.clock.wall()
-        encoded = []
-        for index, event in enumerate(self.events):
-            params = self._params
-            try:
-                if event.__class__ in _SIMPLE_CLASSES:
-                    encoded.append(encode_event(event, now=now, params=params, batch=True))
-                else:
-                    encoded.append(encode_for_batch(event, now, params))
-            except InvalidEventError as error:
-                error.run_id, error.event_index = self.run_id, index
-                error.receipts = self.settled()
-                raise
-        return encoded
+        try:
+            return encode_all(self.events, self._options.clock.wall(), self._params)
+        except InvalidEventError as error:
+            error.run_id, error.receipts = self.run_id, self.settled()
+            raise
 
     def plan(self, *, batch: bool) -> list[Chunk]:
         """The requests the events are cut into.
@@ -145,10 +108,10 @@ class BatchWrite:
         try:
             await self._send_waves(plan_waves(chunks, self.events, concurrency))
         except EventClientError as error:
-            error.ledger = self._book.close()
+            error.ledger = self.book.close()
             raise
         # Without an error every event has its receipt.
-        return BatchResult(self.run_id, cast(list[Receipt], self.receipts), self._book.close())
+        return BatchResult(self.run_id, cast(list[Receipt], self.receipts), self.book.close())
 
     async def _send_waves(self, waves: Sequence[Sequence[Chunk]]) -> None:
         for wave in waves:
@@ -159,6 +122,8 @@ class BatchWrite:
             tasks = [asyncio.ensure_future(self._send_chunk(chunk)) for chunk in wave]
             ends = await asyncio.gather(*tasks, return_exceptions=True)
             for end in ends:
+                if isinstance(end, EventClientError):
+                    raise_error(end)
                 if isinstance(end, BaseException):
                     raise end
 
@@ -181,11 +146,11 @@ class BatchWrite:
         end: Success[list[Result]] | Failure | None = None
         try:
             end = await self._sender.send(
-                batch_request(self._endpoint, self._options.clock, self._run, body, len(events)),
+                batch_request(self._endpoint, self._options, self._run, body, len(events)),
                 batch_reader(self.run_id, events),
                 delivery=delivery,
                 purse=self._purse or self._sender.purse(),
-                book=self._book,
+                book=self.book,
                 run_id=self.run_id,
                 converges=all_converge(events),
             )
@@ -197,24 +162,41 @@ class BatchWrite:
             self.receipts[chunk.start : chunk.stop] = written.batch_answered(
                 self.run_id, chunk.start, events, end.value, delivery
             )
+            if delivery.doubtful:
+                await self._settle(chunk.start, chunk.stop)
             return
         if await self._fell_back(chunk, end, delivery):
             return
         for index, event in enumerate(events, chunk.start):
             self.receipts[index] = written.failed(self.run_id, index, event, end, "batch", delivery)
-        raise end.error
+        error = end.error
+        if end.kind is FailureClass.REFUSED and delivery.doubtful and end.status == 409:
+            settled = await self._settle(chunk.start, chunk.stop)
+            error = next((receipt.error() for receipt in settled if is_open(receipt)), error)
+            if all(receipt.outcome is Outcome.ALREADY_APPLIED for receipt in settled):
+                return
+        raise_error(error)
+
+    async def _settle(self, start: int, stop: int) -> list[Receipt]:
+        """Settle the 409s among the receipts of one request."""
+        held = cast(list[Receipt], self.receipts[start:stop])
+        # The frame of a single post says the same as that of a batch, but for what its answer should hold.
+        frames = [encoded.batch_frame() for encoded in self._encoded[start:stop]]
+        settled = await self._settlement.settle(held, frames, self.book)
+        self.receipts[start:stop] = settled
+        return settled
 
     async def _fell_back(self, chunk: Chunk, failure: Failure, delivery: Delivery) -> bool:
         """Whether a refusal of the batch route was answered by sending single posts."""
-        # After an ambiguous attempt the batch may be in the log, whatever the next answer says.
-        if failure.kind is not FailureClass.REFUSED or failure.status is None or delivery.maybe_landed:
+        # After an ambiguous attempt the batch may be in the log, unless the answer speaks for that one, too.
+        if failure.kind is not FailureClass.REFUSED or failure.status is None or delivery.doubtful:
             return False
         fallback = fallback_for(
             failure.status, failure.code, latching_code=spec.CODE_BATCH_REQUIRES_SLOT_IDENTITY
         )
         if fallback is Fallback.NONE:
             return False
-        self._book.fallbacks += 1
+        self.book.fallbacks += 1
         await self._send_singles(chunk, refused_with=failure.status if fallback is Fallback.LATCH else None)
         return True
 
@@ -241,13 +223,13 @@ class BatchWrite:
             )
 
     def _claim_is_lost(self, index: int) -> bool:
-        """Whether the event starts a step whose create, right before it, met a 409.
+        """Whether the event starts a step whose create, right before it, is not ours or may not be.
 
         The batch route takes or refuses such a pair as one. Sent by itself the start would begin a step that
         somebody else has claimed, so it is not sent; its receipt tells what its create met.
         """
         create = self.receipts[index - 1] if index else None
-        if create is None or create.outcome not in (Outcome.CONFLICT, Outcome.ALREADY_APPLIED):
+        if create is None or create.outcome not in (Outcome.CONFLICT, Outcome.UNKNOWN):
             return False
         if not is_pair(self.events[index - 1], self.events[index]):
             return False
@@ -262,7 +244,7 @@ class BatchWrite:
             end = await self._sender.send(
                 single_request(
                     self._endpoint,
-                    self._options.clock,
+                    self._options,
                     self._run,
                     event.event_type,
                     self._encoded[index].single_frame(),
@@ -271,7 +253,7 @@ class BatchWrite:
                 single_reader(self.run_id, event),
                 delivery=delivery,
                 purse=self._purse or self._sender.purse(),
-                book=self._book,
+                book=self.book,
                 run_id=self.run_id,
                 converges=converges(event),
                 hook=is_hook_delivery(event),
@@ -287,5 +269,7 @@ class BatchWrite:
         if isinstance(end, Failure):
             end.error.event_index = index
             if end.kind is not FailureClass.REFUSED or end.status in _REQUEST_LEVEL:
-                raise end.error
-        return receipt
+                raise_error(end.error)
+            if delivery.doubtful:
+                await self._settle(index, index + 1)
+        return cast(Receipt, self.receipts[index])

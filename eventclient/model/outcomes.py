@@ -22,13 +22,13 @@ class Outcome(StrEnum):
     CREATED = "created"
     """Stored by this call."""
     ALREADY_APPLIED = "already_applied"
-    """An earlier attempt of this very call, whose answer was lost, stored it."""
+    """An earlier attempt of this very call, whose answer was lost, stored it: the log holds it."""
     CONFLICT = "conflict"
     """409: someone else's, or the entity is already in that state."""
     REJECTED = "rejected"
     """Refused for another reason; not stored."""
     UNKNOWN = "unknown"
-    """It may have been stored: the answer was lost and the event is not safe to send again."""
+    """It may have been stored, or may be yet: the answer was lost, and what became of it cannot be told."""
     UNSENT = "unsent"
     """Surely not stored: it was never sent, or every answer said that nothing was written."""
 
@@ -38,8 +38,7 @@ Via = Literal["batch", "single"]
 
 PERSISTED: dict[Outcome, Persisted] = {
     Outcome.CREATED: "yes",
-    # A 409 behind an attempt whose answer was lost: most likely ours, and not proven.
-    Outcome.ALREADY_APPLIED: "unknown",
+    Outcome.ALREADY_APPLIED: "yes",
     Outcome.CONFLICT: "no",
     Outcome.REJECTED: "no",
     Outcome.UNKNOWN: "unknown",

@@ -1,38 +1,21 @@
-"""How long one post, or one call, may wait for throttling in all."""
+"""How long a 429 is waited out: never shorter than asked, a little spread on top, within a budget."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import Final
+
+from .budget import Budget
+
+JITTER_SHARE: Final = 0.1
+MAX_JITTER_S: Final = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class ThrottleBudget:
-    """Seconds that may be spent waiting, and seconds spent. Immutable: spending gives a new one.
+def paced_wait(budget: Budget, asked_s: float, jitter: float) -> float | None:
+    """Seconds to wait when a server asks for `asked_s`; None when `budget` does not cover it.
 
-    Attributes:
-        budget_s: all there is.
-        spent_s: what has been waited, never more than `budget_s`.
+    Args:
+        budget: what is left to wait.
+        asked_s: what the server asked for, seconds.
+        jitter: a random number in [0, 1], so that many clients do not come back at one instant.
     """
-
-    budget_s: float
-    spent_s: float = 0.0
-
-    @property
-    def left_s(self) -> float:
-        """Seconds still to spend."""
-        return self.budget_s - self.spent_s
-
-    def wait_for(self, asked_s: float, jitter_s: float) -> float | None:
-        """Seconds to wait when the server asks for `asked_s`; None when that does not fit any more.
-
-        Never shorter than asked. The jitter on top is cut to what the budget leaves.
-        """
-        if not 0 <= asked_s <= self.left_s:
-            return None
-        return min(asked_s + max(0.0, jitter_s), self.left_s)
-
-    def spend(self, wait_s: float) -> ThrottleBudget | None:
-        """The budget after waiting `wait_s`; None when it does not fit."""
-        if not 0 <= wait_s <= self.left_s:
-            return None
-        return replace(self, spent_s=min(self.spent_s + wait_s, self.budget_s))
+    return budget.wait_for(asked_s, jitter * min(asked_s * JITTER_SHARE, MAX_JITTER_S))

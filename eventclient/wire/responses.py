@@ -211,6 +211,7 @@ class Refusal:
     """What the body of a refusal says.
 
     Attributes:
+        code: its ``code``, else its ``error_type``.
         log: the missing part of the log that a 412 may carry.
     """
 
@@ -231,10 +232,11 @@ def decode_refusal(content_type: str, body: bytes) -> Refusal:
     for read in readers:
         answer = read(body)
         if answer is not None:
-            message, code = answer.get("message"), answer.get("code")
+            message = answer.get("message")
+            codes = (answer.get("code"), answer.get("error_type"))
             return Refusal(
                 message[:_MAX_MESSAGE_CHARS] if isinstance(message, str) else None,
-                code if isinstance(code, str) else None,
+                next((code for code in codes if isinstance(code, str) and code), None),
                 _refusal_log(answer),
             )
     return Refusal()

@@ -12,6 +12,7 @@ from typing import Final
 from . import spec
 
 _DECIMAL: Final = re.compile(r"\+?(\d+(\.\d*)?|\.\d+)", re.ASCII)
+_NEGATIVE: Final = re.compile(r"-(\d+(\.\d*)?|\.\d+)", re.ASCII)
 MAX_RETRY_AFTER_S: Final = 1e9
 """About thirty years: what longer demands are taken for, so that every figure stays finite."""
 
@@ -45,3 +46,18 @@ def throttle_wait(values: Iterable[str], now: datetime) -> float:
     parts = [part for value in values for part in (value, *value.split(","))]
     asked = [read_retry_after(part, now) or 0.0 for part in parts]
     return max([spec.MIN_THROTTLE_WAIT_S, *asked])
+
+
+def read_pace(values: Iterable[str], now: datetime) -> float | None:
+    """Seconds after which a server wants to be asked again, at least 0; None when it names none.
+
+    Negative numbers and dates that have passed mean 0. Unreadable values name nothing; of several readable
+    ones, also when a proxy joined them with commas, the longest counts.
+    """
+    asked = []
+    for value in values:
+        for part in (value, *value.split(",")):
+            seconds = 0.0 if _NEGATIVE.fullmatch(part.strip()) else read_retry_after(part, now)
+            if seconds is not None:
+                asked.append(max(0.0, seconds))
+    return max(asked) if asked else None

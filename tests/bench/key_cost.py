@@ -124,7 +124,9 @@ async def bench(places: Sequence[str], kind: str, rounds: int, requests: int) ->
             if number == 0:
                 # The first round warms up.
                 for way in ways:
-                    way.wall_us, way.cpu_us = ({size: [] for size in SIZES} for _ in range(2))
+                    for size in SIZES:
+                        way.wall_us[size].clear()
+                        way.cpu_us[size].clear()
         report(ways)
         sizes = await record_sizes(ways[0], session, numbers)
     print("  recorded answer: " + ", ".join(f"{size} events {each:,} bytes" for size, each in sizes.items()))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from eventclient.model.event_specs import EVENT_SPECS, Entity
+from eventclient.model.event_specs import EVENT_SPECS, Entity, payload_of
 from eventclient.model.events import Event
 from eventclient.model.ids import slot_event_id
 from eventclient.wire import spec
@@ -14,7 +14,7 @@ from eventclient.wire.codec import encode_value
 from eventclient.wire.frames import encode_frame
 from tests.support.scripted_server import Reply
 
-from .samples import LATER, RUN
+from .samples import LATER, NOW, RUN
 
 RUN_MAP: Final[dict[str, Any]] = {
     "runId": RUN,
@@ -109,6 +109,16 @@ def end_frame(next_cursor: str | None, *, has_more: bool = False) -> bytes:
     """The frame that ends a log."""
     told: dict[str, Any] = {"_end": 1, "hasMore": has_more}
     return encode_frame(encode_value(told | ({"next": next_cursor} if next_cursor else {})), b"")
+
+
+def log_of(events: Sequence[Event], **changes: Any) -> Reply:
+    """The log of a server that stored `events` as they were sent on a clock that has not moved; `changes`
+    are of each stored event."""
+    frames = []
+    for slot, event in enumerate(events, 1):
+        told = stored_map(event, slot) | {"createdAt": event.occurred_at or NOW} | changes
+        frames.append(event_frame(told, payload_of(event)))
+    return log_reply(b"".join(frames) + end_frame("eid:end"))
 
 
 def log_reply(body: bytes, **headers: str) -> Reply:

@@ -47,6 +47,16 @@ class Stage:
         return [request.path.rpartition("/")[2] for request in self.server.requests]
 
     @property
+    def posts(self) -> list[SeenRequest]:
+        """The requests that write."""
+        return [request for request in self.server.requests if request.method == "POST"]
+
+    @property
+    def gets(self) -> list[SeenRequest]:
+        """The requests that read."""
+        return [request for request in self.server.requests if request.method == "GET"]
+
+    @property
     def sizes(self) -> list[int]:
         """How many events each request carried."""
         return [len(decode_frames(request.body)) for request in self.server.requests]

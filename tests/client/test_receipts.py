@@ -24,7 +24,7 @@ from eventclient.wire.codec import encode_value
 from eventclient.wire.frames import decode_frames
 from tests.support.scripted_server import Reply
 
-from .answers import answered, batch_answer, refusal, single_answer, stored_map, success_map
+from .answers import answered, batch_answer, log_of, refusal, single_answer, stored_map, success_map
 from .samples import RUN, event, mapping, pair, steps
 from .stage import stage
 from .write_rows import RESET, throttled
@@ -76,6 +76,7 @@ async def test_every_try_is_an_attempt() -> None:
     ledger = result.ledger
     assert (ledger.requests, ledger.throttled_s, ledger.fallbacks) == (4, 3.0, 0)
     assert ledger.backoff_s == pytest.approx(0.3)
+    assert ledger.wall_s == pytest.approx(3.3)
     assert ledger.bytes == sum(len(request.body) for request in it.server.requests)
 
 
@@ -111,7 +112,7 @@ async def test_an_error_of_a_later_request_knows_what_went_before() -> None:
 )
 async def test_what_an_answer_means_behind_a_lost_one(status: int, outcome: str) -> None:
     events = steps(2)
-    async with stage([RESET, answered(batch_answer(events, [status]))]) as it:
+    async with stage([RESET, answered(batch_answer(events, [status])), log_of(events)]) as it:
         result = await it.client.create_batch(RUN, events)
     assert [receipt.outcome.value for receipt in result] == [outcome, "created"]
 
@@ -156,9 +157,9 @@ async def test_create_raises_the_typed_error(status: int, kind: str, error: type
 
 
 async def test_create_reads_a_conflict_behind_a_lost_answer_as_its_own() -> None:
-    async with stage([RESET, refusal(409)]) as it:
+    async with stage([RESET, refusal(409), log_of([event("step_created")])]) as it:
         receipt = await it.client.create(RUN, event("step_created"))
-    assert (receipt.outcome, receipt.persisted) == (Outcome.ALREADY_APPLIED, "unknown")
+    assert (receipt.outcome, receipt.persisted) == (Outcome.ALREADY_APPLIED, "yes")
 
 
 async def test_create_does_not_take_another_refusal_for_an_answer() -> None:

@@ -105,7 +105,7 @@ async def test_an_answer_that_does_not_come_in_time_is_ambiguous(
         with pytest.raises(TransportError, match="no answer in time") as raised:
             await it.client.create_batch(RUN, events)  # type: ignore[arg-type]
         assert raised.value.ambiguous is True
-        assert len(it.server.requests) == requests
+        assert len(it.posts) == requests
 
 
 @pytest.mark.parametrize("name", ["read_timeout_s", "request_timeout_s"])

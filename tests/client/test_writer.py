@@ -20,7 +20,7 @@ from eventclient import (
 )
 from tests.support.scripted_server import Reply, SeenRequest
 
-from .answers import answered, batch_answer, refusal
+from .answers import answered, batch_answer, log_of, refusal
 from .samples import OTHER_RUN, RUN, event, mapping, pair, steps
 from .stage import Honest, stage
 from .write_rows import RESET, throttled
@@ -137,7 +137,8 @@ async def test_an_error_of_the_request_reaches_every_caller_with_its_own_receipt
 
 async def test_our_own_landed_write_is_no_conflict() -> None:
     events = steps(2)
-    async with stage([RESET, answered(batch_answer(events, [409, 409]))]) as it:
+    conflicts = answered(batch_answer(events, [409, 409]))
+    async with stage([RESET, conflicts, log_of(events)]) as it:
         receipts = await asyncio.gather(*give(it.client.writer(), events))
     assert [receipt.outcome for receipt in receipts] == [Outcome.ALREADY_APPLIED] * 2
 

@@ -46,7 +46,7 @@ def test_every_outcome_says_whether_it_is_persisted() -> None:
 def test_the_golden_table_of_outcomes() -> None:
     assert {outcome.value: (PERSISTED[outcome], outcome in FAILURES) for outcome in Outcome} == {
         "created": ("yes", False),
-        "already_applied": ("unknown", False),
+        "already_applied": ("yes", False),
         "conflict": ("no", False),
         "rejected": ("no", True),
         "unknown": ("unknown", True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventclient.errors import ConfigurationError
+from eventclient.policy.budget import Budget
 from eventclient.policy.classify import FailureClass
 from eventclient.policy.retry import (
     NO_RETRY,
@@ -23,8 +25,8 @@ from eventclient.policy.retry import (
     RetryState,
     Wait,
     decide,
+    fresh_state,
 )
-from eventclient.policy.throttle import ThrottleBudget
 
 DEFAULT = RetryOptions()
 FAILURES = st.sampled_from(FailureClass)
@@ -37,21 +39,35 @@ def ask(
     state: RetryState | None = None,
     options: RetryOptions = DEFAULT,
     read: bool = False,
-    converges: bool = True,
-    asked_s: float = 1.0,
+    safe: bool = True,
+    asked_s: float | None = 1.0,
+    elapsed_s: float = 0.0,
     jitter: float = 0.0,
 ) -> Decision:
-    state = state or RetryState(ThrottleBudget(options.throttle_budget_s))
-    return decide(failure, state, options, read=read, converges=converges, asked_s=asked_s, jitter=jitter)
+    return decide(
+        failure,
+        state or fresh(options),
+        options,
+        read=read,
+        safe=safe,
+        asked_s=asked_s,
+        elapsed_s=elapsed_s,
+        jitter=jitter,
+    )
+
+
+def fresh(options: RetryOptions = DEFAULT, **used: Any) -> RetryState:
+    return replace(fresh_state(options, Budget(options.throttle_budget_s)), **used)
 
 
 # -- the golden table --------------------------------------------------------------------------
 
-# class -> (write that converges, write that does not, read): is it sent again?
+# class -> (write that is safe to send twice, write that is not, read): is it sent again?
 GOLDEN = {
     FailureClass.THROTTLED: (True, True, False),
     FailureClass.NOT_SENT: (True, True, True),
     FailureClass.AMBIGUOUS: (True, False, True),
+    FailureClass.PENDING: (True, True, False),
     FailureClass.REFUSED: (False, False, False),
     FailureClass.CHALLENGED: (False, False, False),
     FailureClass.REDIRECTED: (False, False, False),
@@ -65,13 +81,13 @@ def test_the_golden_table_is_total() -> None:
 @pytest.mark.parametrize("failure", FailureClass)
 def test_the_golden_table_of_decisions(failure: FailureClass) -> None:
     decisions = (
-        ask(failure, converges=True),
-        ask(failure, converges=False),
-        ask(failure, converges=True, read=True),
+        ask(failure, safe=True),
+        ask(failure, safe=False),
+        ask(failure, safe=True, read=True),
     )
     assert tuple(isinstance(decision, Wait) for decision in decisions) == GOLDEN[failure]
-    # Whether a read converges is not asked.
-    assert ask(failure, converges=False, read=True) == decisions[2]
+    # Whether a read is safe is not asked.
+    assert ask(failure, safe=False, read=True) == decisions[2]
 
 
 @pytest.mark.parametrize("rules", [WRITE_RULES, READ_RULES])
@@ -80,7 +96,8 @@ def test_the_rules_say_what_the_table_says(rules: dict[FailureClass, Resend]) ->
         if rules is READ_RULES:
             assert (rules[failure] is not Resend.NEVER) is read
         else:
-            expected = {(True, True): Resend.ALWAYS, (True, False): Resend.IF_CONVERGENT}
+            always = Resend.IF_PACED if failure is FailureClass.PENDING else Resend.ALWAYS
+            expected = {(True, True): always, (True, False): Resend.IF_SAFE}
             assert rules[failure] is expected.get((convergent, unsafe), Resend.NEVER)
 
 
@@ -88,43 +105,67 @@ def test_the_rules_say_what_the_table_says(rules: dict[FailureClass, Resend]) ->
 
 
 @given(FAILURES, st.integers(0, 9), UNIT, UNIT, st.floats(0, 100))
-def test_what_does_not_converge_is_never_sent_again_while_ambiguous(
+def test_what_is_not_safe_is_never_sent_again_while_ambiguous(
     failure: FailureClass, retries: int, spent: float, jitter: float, asked_s: float
 ) -> None:
-    state = RetryState(ThrottleBudget(30.0, 30.0 * spent), retries)
-    decision = ask(failure, state=state, converges=False, jitter=jitter, asked_s=asked_s)
+    state = fresh(throttle=Budget(30.0, 30.0 * spent), retries=retries)
+    decision = ask(failure, state=state, safe=False, jitter=jitter, asked_s=asked_s)
     if failure is FailureClass.AMBIGUOUS:
         assert isinstance(decision, GiveUp)
 
 
-@given(st.lists(st.tuples(FAILURES, st.floats(1, 40), UNIT)), st.booleans(), st.booleans())
-def test_counts_and_budget_hold_over_any_history(
-    history: list[tuple[FailureClass, float, float]], converges: bool, read: bool
+HISTORIES = st.lists(st.tuples(FAILURES, st.floats(1, 400), st.floats(0, 100), UNIT))
+
+
+@given(HISTORIES, st.booleans())
+def test_every_class_is_charged_to_its_own_budget_over_any_history(
+    history: list[tuple[FailureClass, float, float, float]], safe: bool
 ) -> None:
-    state, throttled_s, resent = RetryState(ThrottleBudget(30.0)), 0.0, 0
-    for failure, asked_s, jitter in history:
-        decision = ask(failure, state=state, converges=converges, asked_s=asked_s, jitter=jitter, read=read)
+    state, resent = fresh(), 0
+    spent = {"throttle": 0.0, "fast": 0.0, "collect": 0.0}
+    for failure, asked_s, elapsed_s, jitter in history:
+        decision = ask(failure, state=state, safe=safe, asked_s=asked_s, elapsed_s=elapsed_s, jitter=jitter)
         if isinstance(decision, GiveUp):
             assert decision.reason
             continue
         assert math.isfinite(decision.delay_s)
-        if failure is FailureClass.THROTTLED:
-            throttled_s += decision.delay_s
+        own = {FailureClass.THROTTLED: "throttle", FailureClass.PENDING: "collect"}.get(failure, "fast")
+        spent[own] += decision.delay_s + (0.0 if own == "throttle" else elapsed_s)
+        if own != "fast":
             assert decision.delay_s >= asked_s
-            assert decision.state.retries == state.retries
-        else:
-            resent += 1
-            assert decision.state.budget == state.budget
+        resent += own == "fast"
         state = decision.state
-    assert throttled_s <= 30.0 + 1e-9
-    assert resent <= (DEFAULT.read_retries if read else DEFAULT.transient_retries)
+        for name, amount in spent.items():
+            assert getattr(state, name).spent_s == pytest.approx(amount)
+        assert (state.retries, state.rounds) == (resent, state.rounds)
+    assert spent["throttle"] <= 30.0 + 1e-9
+    assert spent["fast"] <= 60.0 + 1e-9
+    assert spent["collect"] <= 1200.0 + 1e-9
+    assert resent <= DEFAULT.transient_retries
 
 
-@given(FAILURES, st.booleans(), st.booleans(), UNIT, st.floats(1, 1e9))
-def test_no_retry_never_sends_again(
-    failure: FailureClass, converges: bool, read: bool, jitter: float, asked_s: float
+@given(HISTORIES)
+def test_reads_draw_on_no_budget_of_writes(
+    history: list[tuple[FailureClass, float, float, float]],
 ) -> None:
-    decision = ask(failure, options=NO_RETRY, converges=converges, read=read, jitter=jitter, asked_s=asked_s)
+    state, resent = fresh(), 0
+    for failure, asked_s, elapsed_s, jitter in history:
+        decision = ask(failure, state=state, read=True, asked_s=asked_s, elapsed_s=elapsed_s, jitter=jitter)
+        if isinstance(decision, Wait):
+            resent += 1
+            state = decision.state
+            assert replace(state, retries=0) == fresh()
+    assert resent <= DEFAULT.read_retries
+
+
+@given(FAILURES, st.booleans(), st.booleans(), UNIT, st.none() | st.floats(0, 1e9))
+def test_no_retry_never_sends_again(
+    failure: FailureClass, safe: bool, read: bool, jitter: float, asked_s: float | None
+) -> None:
+    # A 429 without a pace is read as one that asks for a second.
+    if failure is FailureClass.THROTTLED:
+        asked_s = max(asked_s or 0.0, 1.0)
+    decision = ask(failure, options=NO_RETRY, safe=safe, read=read, jitter=jitter, asked_s=asked_s)
     assert isinstance(decision, GiveUp)
 
 
@@ -133,7 +174,7 @@ def test_no_retry_never_sends_again(
 
 def waits(failure: FailureClass, jitter: float, *, read: bool = False, asked_s: float = 0.0) -> list[float]:
     told: list[float] = []
-    state = RetryState(ThrottleBudget(30.0))
+    state = fresh()
     for _ in itertools.count():
         decision = ask(failure, state=state, jitter=jitter, read=read, asked_s=asked_s)
         if isinstance(decision, GiveUp):
@@ -180,15 +221,79 @@ def test_the_throttle_jitter_is_small_positive_and_within_the_budget(asked_s: fl
 
 
 def test_throttling_and_retries_are_counted_apart() -> None:
-    state = RetryState(ThrottleBudget(30.0), retries=2)
-    assert isinstance(ask(FailureClass.THROTTLED, state=state), Wait)
-    spent = RetryState(ThrottleBudget(30.0, 30.0), retries=0)
+    assert isinstance(ask(FailureClass.THROTTLED, state=fresh(retries=2)), Wait)
+    spent = fresh(throttle=Budget(30.0, 30.0))
     assert isinstance(ask(FailureClass.AMBIGUOUS, state=spent), Wait)
+
+
+# -- what is still being executed --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked_s", [0.0, 1.0, 1200.0])
+@pytest.mark.parametrize("safe", [True, False])
+def test_both_gates_open_a_result_is_collected_whatever_the_events(asked_s: float, safe: bool) -> None:
+    decision = ask(FailureClass.PENDING, asked_s=asked_s, safe=safe)
+    assert isinstance(decision, Wait)
+    assert decision.delay_s == (asked_s or 0.1)
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "options", "used", "reason"),
+    [
+        (None, DEFAULT, {}, "no pace"),
+        (1.0, RetryOptions(collect=False, transient_retries=9), {}, "not collected"),
+        (1201.0, DEFAULT, {}, "does not cover"),
+        (1.0, RetryOptions(collect_budget_s=0.5), {}, "does not cover"),
+        (1.0, DEFAULT, {"collect": Budget(1200.0, 1199.5)}, "does not cover"),
+    ],
+)
+def test_else_it_is_given_up_at_once(
+    asked_s: float | None, options: RetryOptions, used: dict[str, Any], reason: str
+) -> None:
+    decision = ask(FailureClass.PENDING, asked_s=asked_s, options=options, state=fresh(options, **used))
+    assert isinstance(decision, GiveUp)
+    assert reason in decision.reason
+
+
+def test_an_attempt_that_asks_is_paid_from_the_budget_to_collect() -> None:
+    assert isinstance(ask(FailureClass.PENDING, asked_s=200.0, elapsed_s=1000.0), Wait)
+    assert isinstance(ask(FailureClass.PENDING, asked_s=200.0, elapsed_s=1000.1), GiveUp)
+
+
+@pytest.mark.parametrize("failure", [FailureClass.AMBIGUOUS, FailureClass.NOT_SENT])
+def test_an_attempt_that_fails_is_paid_from_the_fast_budget(failure: FailureClass) -> None:
+    assert isinstance(ask(failure, elapsed_s=59.8), Wait)
+    assert isinstance(ask(failure, elapsed_s=59.95), GiveUp)
+    # An attempt that is throttled costs its wait alone.
+    assert isinstance(ask(FailureClass.THROTTLED, asked_s=30.0, elapsed_s=1e6), Wait)
+
+
+def test_what_one_class_has_spent_is_left_alone_by_the_others() -> None:
+    spent = fresh(fast=Budget(60.0, 60.0), retries=2, throttle=Budget(30.0, 30.0))
+    assert isinstance(ask(FailureClass.PENDING, state=spent), Wait)
+    collected = fresh(collect=Budget(1200.0, 1200.0), rounds=99)
+    assert isinstance(ask(FailureClass.AMBIGUOUS, state=collected), Wait)
+    assert isinstance(ask(FailureClass.THROTTLED, state=collected), Wait)
+
+
+def test_another_purse_changes_nothing_else() -> None:
+    state = fresh(retries=1, rounds=2)
+    assert state.drawing_on(state.throttle) is state
+    other = Budget(5.0)
+    assert state.drawing_on(other) == replace(state, throttle=other)
 
 
 # -- options -----------------------------------------------------------------------------------
 
-NUMBERS = ("transient_retries", "backoff_s", "throttle_budget_s", "read_retries", "read_backoff_s")
+NUMBERS = (
+    "transient_retries",
+    "backoff_s",
+    "fast_budget_s",
+    "collect_budget_s",
+    "throttle_budget_s",
+    "read_retries",
+    "read_backoff_s",
+)
 
 
 @pytest.mark.parametrize("name", NUMBERS)
@@ -216,6 +321,10 @@ def test_the_defaults() -> None:
         RetryOptions(
             transient_retries=2,
             backoff_s=0.1,
+            fast_budget_s=60.0,
+            collect=True,
+            collect_budget_s=1200.0,
+            read_back=True,
             throttle_budget_s=30.0,
             throttle_scope="post",
             read_retries=5,
@@ -226,16 +335,12 @@ def test_the_defaults() -> None:
 
 
 def test_a_read_does_not_sleep_for_longer_than_the_budget() -> None:
-    def after(asked_s: float) -> object:
-        return decide(
-            FailureClass.AMBIGUOUS,
-            RetryState(ThrottleBudget(30.0)),
-            RetryOptions(),
-            read=True,
-            converges=True,
-            asked_s=asked_s,
-            jitter=0.0,
-        )
+    assert isinstance(ask(FailureClass.AMBIGUOUS, read=True, asked_s=30.0), Wait)
+    assert isinstance(ask(FailureClass.AMBIGUOUS, read=True, asked_s=31.0), GiveUp)
+    assert isinstance(ask(FailureClass.AMBIGUOUS, read=True, asked_s=None), Wait)
 
-    assert isinstance(after(30.0), Wait)
-    assert isinstance(after(31.0), GiveUp)
+
+def test_no_retry_switches_everything_off() -> None:
+    assert (NO_RETRY.transient_retries, NO_RETRY.read_retries) == (0, 0)
+    assert (NO_RETRY.throttle_budget_s, NO_RETRY.collect_budget_s) == (0.0, 0.0)
+    assert (NO_RETRY.collect, NO_RETRY.read_back) == (False, False)

@@ -1,69 +1,41 @@
-"""The throttle budget."""
+"""How long a throttle is waited out."""
 
 from __future__ import annotations
-
-import dataclasses
-import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventclient.policy.throttle import ThrottleBudget
-
-SECONDS = st.floats(0, 1e6)
-
-
-@given(SECONDS, st.lists(st.tuples(st.floats(), st.floats())))
-def test_waits_never_exceed_the_budget_and_are_never_shorter_than_asked(
-    budget_s: float, asks: list[tuple[float, float]]
-) -> None:
-    budget, waited = ThrottleBudget(budget_s), 0.0
-    for asked_s, jitter_s in asks:
-        wait_s = budget.wait_for(asked_s, jitter_s)
-        if wait_s is None:
-            assert not 0 <= asked_s <= budget.left_s
-            continue
-        assert wait_s >= asked_s
-        spent = budget.spend(wait_s)
-        assert spent is not None
-        budget = spent
-        waited += wait_s
-        assert budget.spent_s <= budget_s
-    assert waited <= budget_s or math.isclose(waited, budget_s)
+from eventclient.policy.budget import Budget
+from eventclient.policy.throttle import MAX_JITTER_S, paced_wait
 
 
 @pytest.mark.parametrize(
-    ("left_s", "asked_s", "jitter_s", "wait_s"),
+    ("asked_s", "jitter", "wait_s"),
     [
-        (30, 1, 0, 1),
-        (30, 1, 0.25, 1.25),
-        (30, 30, 0.25, 30),
-        (30, 29.9, 0.25, 30),
-        (30, 1, -5, 1),
-        (30, 0, 0, 0),
-        (30, 31, 0, None),
-        (0, 1, 0, None),
-        (0, 0, 1, 0),
-        (30, -1, 0, None),
-        (30, math.nan, 0, None),
-        (30, math.inf, 0, None),
+        (1, 0.0, 1),
+        (1, 1.0, 1.1),
+        (2, 0.5, 2.1),
+        (2.5, 1.0, 2.75),
+        (10, 1.0, 10.25),
+        (29.9, 1.0, 30),
+        (30, 1.0, 30),
+        (31, 0.0, None),
     ],
 )
-def test_the_wait_that_fits(left_s: float, asked_s: float, jitter_s: float, wait_s: float | None) -> None:
-    assert ThrottleBudget(left_s).wait_for(asked_s, jitter_s) == wait_s
+def test_the_spread_is_small_positive_and_within_the_budget(
+    asked_s: float, jitter: float, wait_s: float | None
+) -> None:
+    assert paced_wait(Budget(30), asked_s, jitter) == (None if wait_s is None else pytest.approx(wait_s))
 
 
-@pytest.mark.parametrize("wait_s", [-0.1, 30.1, math.nan, math.inf])
-def test_what_does_not_fit_is_not_spent(wait_s: float) -> None:
-    assert ThrottleBudget(30).spend(wait_s) is None
-
-
-def test_spending_leaves_the_old_budget_as_it_was() -> None:
-    budget = ThrottleBudget(30)
-    spent = budget.spend(7)
-    assert spent == ThrottleBudget(30, 7)
-    assert spent is not None
-    assert (spent.left_s, budget.left_s) == (23, 30)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        budget.spent_s = 1  # type: ignore[misc]
+@given(st.floats(0, 100), st.floats(0, 100), st.floats(0, 1))
+def test_a_wait_is_never_shorter_than_asked_nor_longer_than_what_is_left(
+    left_s: float, asked_s: float, jitter: float
+) -> None:
+    wait_s = paced_wait(Budget(left_s), asked_s, jitter)
+    if asked_s > left_s:
+        assert wait_s is None
+    else:
+        assert wait_s is not None
+        assert asked_s <= wait_s <= min(left_s, asked_s + MAX_JITTER_S)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from eventclient.wire.retry_after import MAX_RETRY_AFTER_S, read_retry_after, throttle_wait
+from eventclient.wire.retry_after import MAX_RETRY_AFTER_S, read_pace, read_retry_after, throttle_wait
 
 NOW = datetime(2026, 11, 6, 8, 49, 30, tzinfo=UTC)
 AHEAD = "Fri, 06 Nov 2026 08:49:37 GMT"
@@ -133,3 +133,37 @@ def test_a_long_header_takes_no_long_time(value: str) -> None:
 )
 def test_the_wait_after_a_throttle(values: list[str], seconds: float) -> None:
     assert throttle_wait(values, NOW) == seconds
+
+
+# -- the pace of a result ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "pace_s"),
+    [
+        ([], None),
+        ([""], None),
+        (["soon"], None),
+        (["nan", "x, y"], None),
+        (["0"], 0),
+        (["-1"], 0),
+        (["-1.5"], 0),
+        (["Wed, 21 Oct 2015 07:28:00 GMT"], 0),
+        (["1"], 1),
+        (["1.2"], 2),
+        ([AHEAD], 7),
+        (["2", "5"], 5),
+        (["2, 5"], 5),
+        (["soon", "3"], 3),
+        (["-4", "3"], 3),
+        (["9" * 5000], MAX_RETRY_AFTER_S),
+    ],
+)
+def test_the_pace_that_is_named(values: list[str], pace_s: float | None) -> None:
+    assert read_pace(values, NOW) == pace_s
+
+
+@given(st.lists(st.text()))
+def test_whatever_comes_is_no_pace_or_one_that_can_be_kept(values: list[str]) -> None:
+    pace_s = read_pace(values, NOW)
+    assert pace_s is None or 0 <= pace_s <= MAX_RETRY_AFTER_S

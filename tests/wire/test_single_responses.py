@@ -179,3 +179,20 @@ def test_a_412_may_bring_the_missing_part_of_the_log() -> None:
 )
 def test_a_part_with_anything_wrong_is_none(body: dict[str, Any]) -> None:
     assert decode_refusal("application/cbor", encode_value(body)).log is None
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"code": "c", "error_type": "t"}, "c"),
+        ({"error_type": "t"}, "t"),
+        ({"code": None, "error_type": "t"}, "t"),
+        ({"code": "", "error_type": "t"}, "t"),
+        ({"code": 5, "error_type": "t"}, "t"),
+        ({"error": "e"}, None),
+        ({"code": "", "error_type": ["t"]}, None),
+    ],
+)
+def test_the_code_of_a_refusal_or_else_its_error_type(body: dict[str, object], code: str | None) -> None:
+    assert decode_refusal("application/json", json.dumps(body).encode()).code == code
+    assert decode_refusal("application/cbor", encode_value(body)).code == code
