@@ -130,16 +130,16 @@ class DevServer:
         self._limits = limits or Limits()
         self._guard = make_guard(host, token, self._limits)
         self._store = store or SqliteStore()
-        self._host, self._port = host, port
-        self._middlewares = middlewares
+        self._host, self._port, self._middlewares = host, port, middlewares
         notices, clock = Notices(), clock or SystemClock()
         self._idempotency = Idempotency(self._store, clock, notices, keys, hidden)
         engine = Engine(self._store, clock, notices, self._idempotency, check_run_time=check_run_time)
-        log = AccessLog(access_log).tell if access_log is not None else None
+        log = access_log and AccessLog(access_log).tell
         self._journal = Journal(clock, notices, log, max_kept=max_kept)
         script = faults or FaultScript()
         plan = FaultPlan(script)
         self._injector = Injector(plan, clock) if faults is not None else None
+        self._reads = LiveReads(self._store, notices)
         self._endings: list[Callable[[web.Application], Awaitable[None]]] = []
         families = self._families(engine, notices, clock, plan)
         self._routes = [route for family in families for route in family.table()]
@@ -150,16 +150,16 @@ class DevServer:
         self.url = ""
 
     def _families(self, engine: Engine, notices: Notices, clock: Clock, plan: FaultPlan) -> list[RouteFamily]:
-        reads, polls = LiveReads(self._store, notices), LongPolls(self._store, notices, clock)
+        polls = LongPolls(self._store, notices, clock)
         page = PageRoutes(self._store, self._journal, notices, clock)
-        self._endings = [reads.end, polls.end, page.end]
+        self._endings = [self._reads.end, polls.end, page.end]
         return [
             CancellationRoutes(engine, self._store),
             FrameRoutes(engine),
             FlatEventRoutes(engine, clock),
             EntityRoutes(self._store, polls, clock),
             LegacyRoutes(engine, DirectChanges(self._store, notices, clock)),
-            StreamRoutes(self._store, notices, reads),
+            StreamRoutes(self._store, notices, self._reads),
             HealthRoutes(),
             FaultRoutes(plan),
             page,
