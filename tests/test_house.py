@@ -33,6 +33,7 @@ LAYERS: Final[dict[str, frozenset[str]]] = {
     "recordings": frozenset({"model", "wire", "errors"}),
     "replay": frozenset({"client", "recordings", "model", "errors", "clock"}),
     "devserver": frozenset({"wire", "model", "telemetry", "errors", "clock"}),
+    "drill": frozenset({"client", "devserver", "wire", "model", "errors", "clock"}),
     "integrations": frozenset({"client", "model", "errors"}),
 }
 """Room -> rooms it may import. The command line puts everything together, so it has no row."""
@@ -221,12 +222,19 @@ def test_so_have_the_modules_at_the_top(name: str) -> None:
 
 def test_there_is_one_sleep() -> None:
     assert places("asyncio.sleep") == ["clock.py"]
-    sleepers = ["client/sender.py", "clock.py", "devserver/injection.py"]
+    sleepers = [
+        "client/sender.py",
+        "clock.py",
+        "devserver/injection.py",
+        "drill/injection.py",
+        "drill/stalls.py",
+    ]
     assert sorted(places(".sleep", ending=True)) == sleepers
 
 
 def test_one_place_reads_time_and_chance() -> None:
-    assert importers("time", "random") <= {"clock.py"}
+    # What a drill draws comes from its seed and never from chance.
+    assert importers("time", "random") <= {"clock.py", "drill/plan.py"}
     assert set(places("datetime.now", "datetime.utcnow", "datetime.today", "date.today")) == {"clock.py"}
 
 

@@ -9,6 +9,7 @@ import click
 import eventclient
 from eventclient.errors import EventClientError
 
+from .drill import drill
 from .failures import EXIT_CODES, EXIT_INTERRUPTED, EXIT_USAGE, Failure, failure_of
 from .replay import replay
 from .serve import serve
@@ -40,5 +41,6 @@ def cli() -> None:
     """
 
 
+cli.add_command(drill)
 cli.add_command(replay)
 cli.add_command(serve)
