@@ -185,7 +185,7 @@ class Idempotency:
 
     async def _execute(self, run_id: str, key: Key, plan: Plan) -> Met:
         await self.sweep()
-        wanted = Wanted(run_id=run_id, keys=frozenset({key.text}))
+        wanted = Wanted(run_id=run_id, run=False, keys=frozenset({key.text}))
         # A claim that is lost with the machine had nothing executed under it that is not lost, too.
         met = await self._store.change(wanted, lambda state: self._claim(run_id, key, state), durable=False)
         if isinstance(met, Answer):
@@ -252,7 +252,7 @@ class Idempotency:
             return Decision(None, KeyChanges(run_id=run_id, records={key.text: free}))
 
         with suppress(StoreUnavailableError, CommitLostError):
-            wanted = Wanted(run_id=run_id, keys=frozenset({key.text}))
+            wanted = Wanted(run_id=run_id, run=False, keys=frozenset({key.text}))
             await self._store.change(wanted, decide, durable=False)
 
     async def sweep(self) -> None:

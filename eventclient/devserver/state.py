@@ -23,9 +23,11 @@ class Wanted:
         tokens: hook tokens, whose holders may belong to other runs.
         claims: keys that make events safe to repeat.
         keys: idempotency keys of requests.
+        run: whether the run itself is needed, and where its log ends.
     """
 
     run_id: str
+    run: bool = True
     steps: frozenset[str] = NONE
     waits: frozenset[str] = NONE
     hooks: frozenset[str] = NONE

@@ -22,6 +22,7 @@ def all_wanted(each: Iterable[Wanted]) -> Wanted:
         return several[0]
     return Wanted(
         run_id=several[0].run_id,
+        run=any(wanted.run for wanted in several),
         steps=frozenset().union(*(wanted.steps for wanted in several)),
         waits=frozenset().union(*(wanted.waits for wanted in several)),
         hooks=frozenset().union(*(wanted.hooks for wanted in several)),

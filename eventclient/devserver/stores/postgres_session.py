@@ -98,7 +98,7 @@ class Session:
 
     async def load(self, wanted: Wanted) -> State:
         """What is there of `wanted`, in one round trip."""
-        statement, arguments = [_LOAD_RUN], [key_of(wanted.run_id)]
+        statement, arguments = [_LOAD_RUN] if wanted.run else [], [key_of(wanted.run_id)]
         names: dict[str, dict[str, str]] = {}
         lists: list[list[str]] = []
         for kind, select in _LOAD_MORE.items():
@@ -107,7 +107,9 @@ class Session:
                 names[kind] = {key_of(name): name for name in named}
                 lists.append(list(names[kind]))
                 statement.append(select.format(f"${len(lists) + 1}"))
-        rows = await self._connection.fetch(" UNION ALL ".join(statement), *arguments, *lists)
+        rows = []
+        if statement:
+            rows = await self._connection.fetch(" UNION ALL ".join(statement), *arguments, *lists)
         found: defaultdict[str, dict[str, Row]] = defaultdict(dict)
         for kind, key, *values in rows:
             found[kind][names[kind][key] if kind in names else key] = tuple(values)

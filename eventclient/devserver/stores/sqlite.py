@@ -1,7 +1,7 @@
 """State in an SQLite database: in memory, or in a file where a commit is on disk before it is answered.
 
-Statements run on the event loop: they meet the page cache. Commits, which wait for the disk, run in a
-worker thread; whatever arrives meanwhile shares the next one.
+Statements run on the event loop: they meet the page cache. Commits that wait for the disk run in a worker
+thread; whatever arrives meanwhile shares the next one.
 """
 
 from __future__ import annotations
@@ -197,7 +197,10 @@ class SqliteStore:
             await self._begin(opened)
             try:
                 write(writer)
-                await opened.wait(writer.commit)
+                if durable:
+                    await opened.wait(writer.commit)
+                else:
+                    writer.commit()
             except BaseException:
                 writer.rollback()
                 raise

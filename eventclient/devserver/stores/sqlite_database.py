@@ -36,6 +36,8 @@ MEMORY: Final = ":memory:"
 _LOG: Final = """SELECT slot, meta, {payload} FROM events
     WHERE run_id = ? AND slot > ? AND slot < ? AND (? IS NULL OR correlation_id = ?)
     ORDER BY slot {order} LIMIT ?"""
+_CHECKPOINT_PAGES: Final = 1000
+"""How long the write-ahead log grows before it is moved into the file: what SQLite takes by default."""
 _MAX_POSITION: Final = 2**53
 _MAX_NAMES: Final = 512
 """Names in one statement: older builds of SQLite take 999 parameters."""
@@ -103,6 +105,8 @@ class Database:
         """
         if self._is_on_disk and waits is not self._waits_for_disk:
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if waits else 'NORMAL'}")
+            # Nor is it to be the one that moves the log into the file, which waits for the disk in any mode.
+            self._connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES if waits else 0}")
             self._waits_for_disk = waits
 
     def begin(self) -> None:
@@ -126,7 +130,7 @@ class Database:
     def load(self, wanted: Wanted) -> State:
         """What is there of `wanted`."""
         run_id = wanted.run_id
-        row = self.one("SELECT last_slot, doc FROM runs WHERE run_id = ?", run_id)
+        row = self.one("SELECT last_slot, doc FROM runs WHERE run_id = ?", run_id) if wanted.run else None
         claims = self._named("SELECT key, slot, detail FROM claims", "key", run_id, wanted.claims)
         records = self._named(SELECT_RECORDS, "key", run_id, wanted.keys)
         return State(
