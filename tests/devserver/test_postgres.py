@@ -302,11 +302,11 @@ def cut_off_once(monkeypatch: pytest.MonkeyPatch, admin: Any, method: str) -> li
     original = getattr(Session, method)
     ended: list[int] = []
 
-    async def do(self: Session, *arguments: Any) -> Any:
+    async def do(self: Session, *arguments: Any, **options: Any) -> Any:
         if not ended:
             ended.append(await self._connection.fetchval("SELECT pg_backend_pid()"))
             assert await admin.fetchval("SELECT pg_terminate_backend($1, 5000)", ended[0])
-        return await original(self, *arguments)
+        return await original(self, *arguments, **options)
 
     monkeypatch.setattr(Session, method, do)
     return ended
