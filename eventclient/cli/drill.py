@@ -16,7 +16,7 @@ import click
 from eventclient.client import environment
 from eventclient.clock import SystemClock
 from eventclient.devserver.app import DevServer
-from eventclient.devserver.idempotency import Hidden, Protection
+from eventclient.devserver.hidden import Hidden, Protection
 from eventclient.drill.drilling import Drill
 from eventclient.drill.grounds import Ground, OtherGround, OwnGround, check_support, mint_run_ids
 from eventclient.drill.plan import DrillOptions

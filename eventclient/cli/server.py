@@ -8,7 +8,8 @@ from pathlib import Path
 
 from eventclient.devserver.app import DevServer
 from eventclient.devserver.faults import FaultScript
-from eventclient.devserver.idempotency import Hidden, KeyOptions
+from eventclient.devserver.hidden import Hidden
+from eventclient.devserver.idempotency import KeyOptions
 from eventclient.devserver.stores import STORES
 
 from .failures import EXIT_USAGE, Failure

@@ -131,7 +131,7 @@ class EventClient:
         self._endpoint = endpoint
         self._options = options
         self._transport = transport
-        self._sender = Sender(transport, options, KeySupport(transport, endpoint, options.clock))
+        self._sender = Sender(transport, options, KeySupport())
         self._reader = LogReader(self._sender, endpoint, options)
         self._settlement = Settlement(self._reader, options)
         self._latch = FallbackLatch()

@@ -19,7 +19,6 @@ from eventclient.wire.logs import LogDecoder, LogEnd, decode_event_body
 from eventclient.wire.params import ResolveData
 
 from .endpoint import Endpoint, segment
-from .gets import get_request
 from .options import ClientOptions
 from .sender import Delivery, Sender
 from .transport import Answer, Request
@@ -175,7 +174,12 @@ class LogReader:
         return await self._get(request, read, run_id, LedgerBook(self._clock.now))
 
     def _request(self, label: str, path: str, query: Mapping[str, str], *, partial: bool) -> Request:
-        return get_request(self._endpoint, self._clock, path, query, label, partial=partial)
+        headers = {
+            **self._endpoint.headers,
+            "Accept": "*/*",
+            spec.HEADER_REQUEST_TIME: str(int(self._clock.wall().timestamp() * 1000)),
+        }
+        return Request("GET", self._endpoint.url(path, query), label, headers, partial=partial)
 
     async def _get(self, request: Request, read: Callable[[Answer], T], run_id: str, book: LedgerBook) -> T:
         end = await self._sender.send(

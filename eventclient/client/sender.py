@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from eventclient.model.outcomes import Attempt
 from eventclient.policy.budget import Budget
 from eventclient.policy.classify import FailureClass
-from eventclient.policy.retry import Decision, RetryState, Wait, decide, fresh_state
+from eventclient.policy.retry import RetryState, Wait, decide, fresh_state
 from eventclient.telemetry.ledger import LedgerBook, Phase
 from eventclient.wire import spec
 
@@ -25,9 +25,9 @@ T = TypeVar("T")
 _WAITS: Final = {FailureClass.THROTTLED: Phase.THROTTLED, FailureClass.PENDING: Phase.COLLECT}
 """What a wait counts as, by what is waited for; all else is backoff."""
 _MAY_HAVE_LANDED: Final = frozenset({FailureClass.AMBIGUOUS, FailureClass.PENDING})
-_BEHIND_THE_KEY: Final = frozenset({*range(200, 300), 400, 404, 405, 409, 410, 412, 425})
-"""What a server answers once it has looked the key up, or whatever the state of anything. All else may be
-said before that, of the caller, the connection or the moment: behind a lost answer it says nothing of it."""
+_BEHIND_THE_KEY: Final = frozenset({*range(200, 300), 409, 410, 412, 425})
+"""What a server answers once it has looked the key up. All else may be said before that, of the caller, the
+route or the moment, and then it says nothing of an attempt whose answer was lost."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Delivery:
         in_flight: an attempt is under way.
         maybe_landed: an attempt ended ambiguously or found the request still being executed, so the server
             may have acted.
-        settled: the last answer came from a server that keeps keys, so it speaks for all attempts.
+        settled: the server had looked the key up for the last answer, so that it speaks for all attempts.
     """
 
     attempts: list[Attempt] = field(default_factory=list)
@@ -115,9 +115,9 @@ class Sender:
                 reply = whole_or_lost(await self._transport.send(request))
             finally:
                 ended = book.leave(Phase.WIRE)
-            delivery.in_flight = False
             end = judge.judge(reply, read, purse.budget, self._clock.wall)
             delivery.settled = self._settles(reply, end)
+            delivery.in_flight = False
             kind = end.kind if isinstance(end, Failure) else "ok"
             delivery.attempts.append(
                 Attempt(len(delivery.attempts) + 1, reply.status, wait_s, ended - started, kind)
@@ -135,13 +135,22 @@ class Sender:
             # have drawn on the purse meanwhile.
             state = state or fresh_state(self._options.retry, purse.budget)
             state = state.drawing_on(purse.budget)
-            decision = await self._decide(
-                end, state, book, started, run_id=run_id, converges=converges, is_read=is_read
+            decision = decide(
+                end.kind,
+                state,
+                self._options.retry,
+                read=is_read,
+                # Under a key that is kept any event may be sent twice.
+                safe=converges or bool(self._support.known),
+                asked_s=end.asked_s,
+                elapsed_s=self._clock.now() - started,
+                jitter=self._clock.jitter(1.0),
             )
             if not isinstance(decision, Wait):
                 return _explained(end, decision.reason, delivery)
             state, wait_s = decision.state, decision.delay_s
-            purse.budget = state.throttle
+            if end.kind is FailureClass.THROTTLED:
+                purse.budget = state.throttle
             _log_wait(request, run_id, end, len(delivery.attempts) + 1, wait_s)
             phase = _WAITS.get(end.kind, Phase.BACKOFF)
             book.enter(phase)
@@ -152,48 +161,20 @@ class Sender:
 
     def _settles(self, reply: Answer | Loss, end: Success[T] | Failure) -> bool:
         """Whether `reply` speaks for every attempt of its request; notes what it says about keys."""
-        if isinstance(reply, Loss):
-            return False
         advertised = advertises(reply)
+        if isinstance(reply, Loss):
+            self._support.learn(advertised=advertised, own=False)
+            return False
         conflict = isinstance(end, Failure) and end.kind is FailureClass.REFUSED and end.status == 409
         self._support.learn(advertised=advertised, own=isinstance(end, Success) or conflict)
         if not advertised:
             return False
-        return reply.status in _BEHIND_THE_KEY or spec.HEADER_KEY_REPLAYED in reply.headers
-
-    async def _decide(
-        self,
-        end: Failure,
-        state: RetryState,
-        book: LedgerBook,
-        started: float,
-        *,
-        run_id: str | None,
-        converges: bool,
-        is_read: bool,
-    ) -> Decision:
-        """What follows a failed attempt that began at `started`."""
-        jitter = self._clock.jitter(1.0)
-
-        def decided(safe: bool) -> Decision:
-            return decide(
-                end.kind,
-                state,
-                self._options.retry,
-                read=is_read,
-                safe=safe,
-                asked_s=end.asked_s,
-                elapsed_s=self._clock.now() - started,
-                jitter=jitter,
-            )
-
-        decision = decided(converges)
-        if isinstance(decision, Wait) or converges or run_id is None:
-            return decision
-        # Under a key any event may be sent twice. Whether keys are kept is asked only where it matters.
-        if isinstance(decided(True), Wait) and await self._support.holds(run_id, book):
-            return decided(True)
-        return decision
+        if spec.HEADER_KEY in reply.headers:
+            self._support.names = True
+            return True
+        if spec.HEADER_KEY_REPLAYED in reply.headers:
+            return True
+        return reply.status in _BEHIND_THE_KEY and not self._support.names
 
 
 def _first_kept(first: Failure, lost_key: Failure, delivery: Delivery) -> Failure:

@@ -70,16 +70,17 @@ class Settlement:
         listing = Listing(run_id=run_id, correlation_id=correlated.pop() if len(correlated) == 1 else None)
         book.reads += 1
         try:
-            return [event async for page in self._reader.pages(listing, book) for event in page.events]
+            events = [event async for page in self._reader.pages(listing, book) for event in page.events]
         except EventClientError as error:
             # The write has its own outcome, which stays open; its caller is told of that.
             logger.info("a 409 of run %s stays open, its log was not read: %s", run_id, error)
             return None
+        return [event for event in events if event.run_id == run_id]
 
 
 def _sent(frame: bytes) -> Sent:
     posted = decode_event(decode_frames(frame)[0])
-    return Sent(posted.event_type, posted.correlation_id, posted.occurred_at, posted.body)
+    return Sent(posted.event_type, posted.correlation_id, posted.occurred_at, posted.body, posted.resume_id)
 
 
 def _settled(receipt: Receipt, finding: Finding) -> Receipt:

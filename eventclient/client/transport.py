@@ -57,19 +57,20 @@ class Loss:
     Attributes:
         sent: whether the server may have seen the request.
         cause: what happened, without addresses or contents.
-        status: of the answer that broke off, if one began.
+        status, headers: of the answer that broke off, if one began.
     """
 
     sent: bool
     cause: str
     status: int | None = None
+    headers: CIMultiDictProxy[str] | None = field(default=None, repr=False)
 
 
 def whole_or_lost(reply: Answer | Loss) -> Answer | Loss:
     """`reply`, or its loss where it is a part of a refusal: parts are worth having of a log alone, and half a
     refusal may lack the very code that says what it means."""
     if isinstance(reply, Answer) and reply.cut is not None and not 200 <= reply.status < 300:
-        return Loss(sent=True, cause=reply.cut, status=reply.status)
+        return Loss(sent=True, cause=reply.cut, status=reply.status, headers=reply.headers)
     return reply
 
 
@@ -108,6 +109,7 @@ class AiohttpTransport:
         if session is None:
             return Loss(sent=False, cause="the session is closed")
         status: int | None = None
+        headers: CIMultiDictProxy[str] | None = None
         try:
             async with session.request(
                 request.method,
@@ -118,17 +120,18 @@ class AiohttpTransport:
                 raise_for_status=False,
                 timeout=self._list_timeout if request.partial else self._write_timeout,
             ) as response:
-                status = response.status
+                status, headers = response.status, response.headers
                 return await self._receive(request, response)
         except aiohttp.ConnectionTimeoutError:
             return Loss(sent=False, cause="no connection in time")
         except aiohttp.ClientConnectorError as error:
             return Loss(sent=False, cause=f"no connection ({_name(error)})")
         except TimeoutError:
-            return Loss(sent=True, cause="no answer in time", status=status)
+            return Loss(sent=True, cause="no answer in time", status=status, headers=headers)
         except (aiohttp.ClientError, OSError) as error:
             # An aiohttp error may claim a status of its own; only that of a response in hand counts.
-            return Loss(sent=True, cause=f"connection lost ({_name(error)})", status=status)
+            cause = f"connection lost ({_name(error)})"
+            return Loss(sent=True, cause=cause, status=status, headers=headers)
         except RuntimeError as error:
             if not session.closed:
                 raise
@@ -152,7 +155,7 @@ class AiohttpTransport:
         except (aiohttp.ClientError, OSError) as error:
             cut = f"connection lost ({_name(error)})"
         if cut is not None and not request.partial:
-            return Loss(sent=True, cause=cut, status=response.status)
+            return Loss(sent=True, cause=cut, status=response.status, headers=response.headers)
         return Answer(response.status, response.headers, bytes(parts), cut)
 
     def _open(self) -> aiohttp.ClientSession | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -41,6 +42,7 @@ class Account:
         route: the name of the route; ``other`` when there is none.
         faults: what was injected, in words.
         delivery: how often the request is being handled by now.
+        pause: awaited while the request is executed, if it has a key; a fault that makes it slow.
         is_replayed: the answer was recorded under the request's key before.
         is_kept: whether it may be kept as something about its run; not when a stranger asked, nor when the
             name it gave can be that of no run.
@@ -51,6 +53,7 @@ class Account:
     events: list[EventAccount] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     delivery: int = 1
+    pause: Callable[[], Awaitable[None]] | None = None
     is_replayed: bool = False
     is_kept: bool = True
 

@@ -22,7 +22,8 @@ from .engine import Engine
 from .fault_plan import FaultPlan
 from .faults import FaultScript
 from .guard import check_exposure, make_guard
-from .idempotency import Hidden, HolderLostError, Idempotency, KeyOptions
+from .hidden import Hidden, HolderLostError
+from .idempotency import Idempotency, KeyOptions
 from .injection import Injector, hang_up
 from .journal import MAX_KEPT, Journal
 from .keys import advertise, refuse_stray_keys

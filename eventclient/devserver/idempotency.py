@@ -22,10 +22,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from typing import Final
 
 from eventclient.clock import Clock
@@ -35,6 +33,8 @@ from eventclient.wire.items import epoch_ms
 from eventclient.wire.replies import Refused
 
 from .evaluation import Answer, Evaluation, Plan
+from .hidden import Hidden, HolderLostError, Protection
+from .leases import Upkeep
 from .notices import Notices
 from .recorded import decode_answer, encode_answer
 from .state import Changes, Key, KeyChanges, KeyRecord, State, Wanted
@@ -56,7 +56,9 @@ class KeyOptions:
     Attributes:
         deadline_s: after this long a request with a key is answered 504 and executed on; its answer can be
             collected under its key.
-        lease_s: how long a claim is held for; whoever dies in between holds the key up for so long.
+        lease_s: how long a claim lasts unless it is renewed, which it is while its request is executed.
+            Whoever dies holds the key up for so long. It ends by the clock of whoever looks, so the clocks of
+            servers that share a database should agree to well within it; should they not, the fence holds.
         retention_s: how long a record is kept, counted from the commit of its answer, or from the latest
             claim while there is none. A delivery after that is executed as a new one. At least `lease_s`.
 
@@ -75,39 +77,6 @@ class KeyOptions:
                 raise ConfigurationError(f"KeyOptions({name}={value!r}): must be finite and above 0")
         if self.retention_s < self.lease_s:
             raise ConfigurationError("KeyOptions: retention_s must be at least lease_s")
-
-
-class Protection(StrEnum):
-    """How much is done about a key; less than all of it only to show what it is good for."""
-
-    FENCED = "fenced"
-    """Claimed, recorded, and no commit without the claim."""
-    RECORDED = "recorded"
-    """Claimed and recorded; a commit does not look whether its claim still stands."""
-    NONE = "none"
-    """Keys are ignored."""
-
-
-class HolderLostError(Exception):
-    """Whoever held a claim is gone, as if its process had died. Nothing more is done, not even answered."""
-
-
-async def _at_once(run_id: str, key: str, token: int) -> None:
-    """Nothing comes between a claim and its commit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hidden:
-    """Switches for tests and drills.
-
-    Attributes:
-        protection: how much is done about keys.
-        between: awaited with run id, key and claim token when a claim is committed and its events are not
-            evaluated yet; may raise `HolderLostError`.
-    """
-
-    protection: Protection = Protection.FENCED
-    between: Callable[[str, str, int], Awaitable[None]] = field(default=_at_once, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +114,7 @@ class Idempotency:
         self._options = options or KeyOptions()
         self._hidden = hidden or Hidden()
         self._running: set[asyncio.Task[Met]] = set()
+        self._unattended: set[asyncio.Task[Met]] = set()
         self._swept_at: float | None = None
 
     async def execute(self, run_id: str, key: Key, plan: Plan) -> Met:
@@ -165,6 +135,7 @@ class Idempotency:
         done, _ = await asyncio.wait({work}, timeout=self._options.deadline_s)
         if done:
             return work.result()
+        self._unattended.add(work)
         message = f"still being executed after {self._options.deadline_s:g} s: send it again for its answer"
         return _refused(504, spec.CODE_DEADLINE_EXCEEDED, message, PACE_S)
 
@@ -179,9 +150,12 @@ class Idempotency:
 
     def _ended(self, work: asyncio.Task[Met]) -> None:
         self._running.discard(work)
-        # Nobody may be waiting any more, and then nobody else would tell.
-        if not work.cancelled() and work.exception() is not None:
-            logger.debug("an execution under a key failed: %s", type(work.exception()).__name__)
+        is_unattended = work in self._unattended
+        self._unattended.discard(work)
+        failure = None if work.cancelled() else work.exception()
+        if failure is not None and is_unattended:
+            # What a database says may quote what it was given.
+            logger.warning("a request that had been answered 504 failed: %s", type(failure).__name__)
 
     async def _execute(self, run_id: str, key: Key, plan: Plan) -> Met:
         await self.sweep()
@@ -194,9 +168,12 @@ class Idempotency:
         wanted = replace(plan.wanted, keys=wanted.keys)
         try:
             await self._hidden.between(run_id, key.text, held.token)
-            answer = await self._store.change(
-                wanted, lambda state: self._commit(run_id, key, held, plan, state)
-            )
+            with Upkeep(self._options.lease_s, lambda: self._renew(run_id, key, held)):
+                if key.pause is not None:
+                    await key.pause()
+                answer = await self._store.change(
+                    wanted, lambda state: self._commit(run_id, key, held, plan, state)
+                )
         except (CommitLostError, HolderLostError):
             # It may have been written. Who comes for it after the lease finds out.
             raise
@@ -216,7 +193,7 @@ class Idempotency:
                 return Decision(met)
         record = KeyRecord(
             fingerprint=key.fingerprint,
-            # Higher than any before it, even those that were forgotten.
+            # Higher than those before it, even, while the clock goes forward, than those that were forgotten.
             token=max(now_ms, known.token + 1 if known is not None else 0),
             lease_until_ms=now_ms + _ms(self._options.lease_s),
             expires_ms=now_ms + _ms(self._options.retention_s),
@@ -225,7 +202,7 @@ class Idempotency:
 
     def _commit(self, run_id: str, key: Key, held: KeyRecord, plan: Plan, state: State) -> Decision[Met]:
         known = state.records.get(key.text)
-        if self._hidden.protection is Protection.FENCED and known != held:
+        if self._hidden.protection is Protection.FENCED and not _stands(held, known):
             met = None if known is None else _meet(known, key, self._now_ms())
             return Decision(met or _in_progress())
         decision = plan.decide(state)
@@ -242,18 +219,25 @@ class Idempotency:
             changes = replace(decision.changes, records=records)
         return Decision(Answer(decision.answer), changes)
 
+    async def _renew(self, run_id: str, key: Key, held: KeyRecord) -> None:
+        await self._hold_until(run_id, key, held, self._now_ms() + _ms(self._options.lease_s))
+
     async def _release(self, run_id: str, key: Key, held: KeyRecord) -> None:
         """Give a claim back under which nothing was written; should that fail, it lapses."""
+        with suppress(StoreUnavailableError, CommitLostError):
+            await self._hold_until(run_id, key, held, None)
+
+    async def _hold_until(self, run_id: str, key: Key, held: KeyRecord, lease_until_ms: int | None) -> None:
+        """Let a claim end at another instant, if it still stands."""
 
         def decide(state: State) -> Decision[None]:
-            if state.records.get(key.text) != held:
+            if not _stands(held, state.records.get(key.text)):
                 return Decision(None)
-            free = replace(held, lease_until_ms=None)
-            return Decision(None, KeyChanges(run_id=run_id, records={key.text: free}))
+            record = replace(held, lease_until_ms=lease_until_ms)
+            return Decision(None, KeyChanges(run_id=run_id, records={key.text: record}))
 
-        with suppress(StoreUnavailableError, CommitLostError):
-            wanted = Wanted(run_id=run_id, run=False, keys=frozenset({key.text}))
-            await self._store.change(wanted, decide, durable=False)
+        wanted = Wanted(run_id=run_id, run=False, keys=frozenset({key.text}))
+        await self._store.change(wanted, decide, durable=False)
 
     async def sweep(self) -> None:
         """Forget what has expired, but not more often than once in a while."""
@@ -270,6 +254,11 @@ class Idempotency:
 
     def _now_ms(self) -> int:
         return epoch_ms(self._clock.wall())
+
+
+def _stands(held: KeyRecord, known: KeyRecord | None) -> bool:
+    """Whether nobody has reclaimed the key or executed its request since it was claimed."""
+    return known is not None and known.token == held.token and known.answer is None
 
 
 def _meet(known: KeyRecord, key: Key, now_ms: int) -> Met | None:

@@ -23,6 +23,7 @@ from .account import account_of
 from .connections import Connection
 from .fault_plan import Asked, FaultPlan, Fired
 from .faults import Challenge, Cut, Delay, Drop, Garbage, Refuse, Rule, Stall, Throttle, Twice
+from .keys import takes_key
 from .limits import LIMITS
 from .requests import wants_frames
 from .responses import refused_response
@@ -104,6 +105,10 @@ class Injector:
         return _with_retry_after(response, rule.retry_after)
 
     async def _delay(self, request: web.Request, rule: Delay, go_on: GoOn) -> web.StreamResponse:
+        if not rule.commit and takes_key(request):
+            # It is the execution that takes so long: the key is looked up at once.
+            account_of(request).pause = lambda: self._wait(rule.seconds, self._closing)
+            return await go_on()
         response = await go_on() if rule.commit else None
         # Not cut short when the caller goes: a request on its way arrives all the same.
         await self._wait(rule.seconds, self._closing)

@@ -45,7 +45,8 @@ async def read_key(request: web.Request, kind: str) -> Key | None:
     if text is None:
         message = f"{spec.HEADER_KEY} is no quoted string of 1 to {spec.MAX_KEY_CHARS} characters"
         raise RefusalError(Refused(400, CODE_KEY_INVALID, message))
-    return Key(text, hashlib.sha256(kind.encode() + b"\0" + await request.read()).digest())
+    fingerprint = hashlib.sha256(kind.encode() + b"\0" + await request.read()).digest()
+    return Key(text, fingerprint, account_of(request).pause)
 
 
 def parse_key(value: str) -> str | None:
@@ -55,11 +56,30 @@ def parse_key(value: str) -> str | None:
     return text if 1 <= len(text) <= spec.MAX_KEY_CHARS else None
 
 
+def marked(response: web.Response, key: Key | None, *, is_replayed: bool) -> web.Response:
+    """`response`, marked as the answer to a request whose key was looked up, and as one given before.
+
+    Other answers may say that keys are honoured, too: of a guard, or an injected fault. Those know nothing of
+    the key.
+    """
+    if key is not None:
+        escaped = key.text.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers[spec.HEADER_KEY] = f'"{escaped}"'
+    if is_replayed:
+        response.headers[spec.HEADER_KEY_REPLAYED] = spec.TRUE
+    return response
+
+
 def unsupported() -> Refused:
     """What a write says that has a key where none can be honoured."""
     return Refused(
         400, CODE_KEY_UNSUPPORTED, "keys are taken with posts of events to a run named in the path"
     )
+
+
+def takes_key(request: web.Request) -> bool:
+    """Whether `request` has a key, and goes where keys are honoured."""
+    return spec.HEADER_KEY in request.headers and account_of(request).route in KEYED_ROUTES
 
 
 def refuse_stray_keys() -> Middleware:

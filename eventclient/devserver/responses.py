@@ -31,13 +31,6 @@ def refused_response(refused: Refused) -> web.Response:
     return web.json_response(body, status=refused.status, headers=headers)
 
 
-def marked(response: web.Response, *, is_replayed: bool) -> web.Response:
-    """`response`, marked when it is an answer that was given before."""
-    if is_replayed:
-        response.headers[spec.HEADER_KEY_REPLAYED] = spec.TRUE
-    return response
-
-
 def written_response(written: Written, *, resolve: bool) -> web.Response:
     """The answer to a single post."""
     return web.Response(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -55,10 +55,12 @@ class Key(NamedTuple):
     Attributes:
         text: the idempotency key itself.
         fingerprint: tells whether another request is the same.
+        pause: awaited while the request is being executed; a fault that makes it slow.
     """
 
     text: str
     fingerprint: bytes
+    pause: Callable[[], Awaitable[None]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

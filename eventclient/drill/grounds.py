@@ -12,7 +12,7 @@ from eventclient.client.endpoint import direct_endpoint
 from eventclient.client.options import ClientOptions
 from eventclient.client.transport import AiohttpTransport, Answer, Request
 from eventclient.devserver.app import DevServer
-from eventclient.devserver.idempotency import Hidden, Protection
+from eventclient.devserver.hidden import Hidden, Protection
 from eventclient.errors import ConfigurationError, EventClientError
 from eventclient.model.event_data import HookCreatedData, RunCreatedData, StepCreatedData
 from eventclient.model.events import HookCreated, RunCreated, RunStarted, StepCreated

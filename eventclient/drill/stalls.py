@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import Final
 
 from eventclient.clock import Clock
-from eventclient.devserver.idempotency import HolderLostError, KeyOptions
+from eventclient.devserver.hidden import HolderLostError
+from eventclient.devserver.idempotency import KeyOptions
 
 from .course import Course, Courses
 from .faults import ZOMBIES, Way

@@ -18,6 +18,17 @@ Source: `@workflow/world-local` 5.0.0-beta.46.
 """
 
 
+_ENDS_OF_STEPS: Final = frozenset({"step_completed", "step_failed"})
+_ENDS_OF_RUNS: Final = frozenset({"run_completed", "run_failed", "run_cancelled"})
+_RIVALS: Final = {kind: kinds for kinds in (_ENDS_OF_STEPS, _ENDS_OF_RUNS) for kind in kinds}
+"""Types of which one may stand where another was refused; all others are refused for their own kind."""
+
+
+_REPEATABLE: Final = frozenset({"attr_set", "hook_received"})
+"""Types that a run, or one hook, may meet many times, so that two of them may be alike in all that is
+compared: they are told apart by the correlation id and the resume id that some of them have."""
+
+
 class Likeness(StrEnum):
     """Whether a stored event is the one that was sent."""
 
@@ -39,6 +50,7 @@ class Sent:
     correlation_id: str | None
     occurred_at: datetime | None
     payload: bytes
+    resume_id: str | None = None
 
 
 def likeness(sent: Sent, stored: StoredEvent) -> Likeness:
@@ -52,11 +64,20 @@ def likeness(sent: Sent, stored: StoredEvent) -> Likeness:
     payload = _payload_likeness(sent, stored)
     if payload is Likeness.OTHER:
         return Likeness.OTHER
-    if sent.occurred_at is None:
+    if sent.occurred_at is None or not _is_named(sent, stored):
         return Likeness.UNTOLD
     if _milliseconds(stored.occurred_at or stored.created_at) == _milliseconds(sent.occurred_at):
         return payload
     return Likeness.UNTOLD if stored.occurred_at is None else Likeness.OTHER
+
+
+def _is_named(sent: Sent, stored: StoredEvent) -> bool:
+    """Whether no other event can be alike in type, correlation id, payload and instant."""
+    if sent.event_type not in _REPEATABLE:
+        return True
+    if sent.event_type == "attr_set":
+        return sent.correlation_id is not None
+    return sent.resume_id is not None and stored.resume_id == sent.resume_id
 
 
 def _payload_likeness(sent: Sent, stored: StoredEvent) -> Likeness:
@@ -91,12 +112,22 @@ class Finding:
 def find(sent: Sent, log: Iterable[StoredEvent]) -> Finding:
     """Whether `log`, which must be whole, holds `sent`.
 
-    `SAME` where one of its events is; `OTHER` where none of them can be; else it cannot be told.
+    `SAME` where one of its events is; `OTHER` where none of them can be, and one of them is what it was
+    refused for; else it cannot be told: a log that shows no reason for a refusal may lag behind it.
     """
-    untold = False
+    untold = explained = False
     for stored in log:
         found = likeness(sent, stored)
         if found is Likeness.SAME:
             return Finding(found, stored)
         untold = untold or found is Likeness.UNTOLD
-    return Finding(Likeness.UNTOLD if untold else Likeness.OTHER)
+        explained = explained or _explains(stored, sent)
+    return Finding(Likeness.OTHER if explained and not untold else Likeness.UNTOLD)
+
+
+def _explains(stored: StoredEvent, sent: Sent) -> bool:
+    """Whether `sent` is refused where `stored` is."""
+    if stored.event_type in _ENDS_OF_RUNS:
+        return True
+    rivals = _RIVALS.get(sent.event_type, (sent.event_type,))
+    return stored.event_type in rivals and (stored.correlation_id or None) == sent.correlation_id

@@ -72,7 +72,8 @@ HEADER_RETRY_AFTER = "Retry-After"
 HEADER_REQUEST_TIME = "X-Request-Time"
 
 HEADER_KEY = "Idempotency-Key"
-"""Names one logical write: a quoted string (RFC 8941).
+"""Names one logical write: a quoted string (RFC 8941). The reference server repeats it on answers for which
+it has looked the key up.
 
 Source: draft-ietf-httpapi-idempotency-key-header-07."""
 HEADER_KEY_SUPPORT = "Idempotency-Support"

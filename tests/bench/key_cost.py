@@ -30,7 +30,7 @@ import aiohttp
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from eventclient.devserver.app import DevServer
-from eventclient.devserver.idempotency import Hidden, Protection
+from eventclient.devserver.hidden import Hidden, Protection
 from eventclient.devserver.state import State, Wanted
 from eventclient.devserver.store import Decision, Store
 from eventclient.devserver.stores import STORES

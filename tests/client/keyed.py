@@ -15,10 +15,12 @@ IN_PROGRESS: Final = spec.CODE_IN_PROGRESS
 REUSE: Final = spec.CODE_KEY_REUSE
 
 
-def supporting(reply: Reply, *, replayed: bool = False) -> Reply:
-    """`reply` with the advert of a server that keeps keys."""
+def supporting(reply: Reply, *, replayed: bool = False, named: bool = False) -> Reply:
+    """`reply` with the advert of a server that keeps keys; `named` ones name the key that was looked up."""
     pairs = list(reply.headers.items() if hasattr(reply.headers, "items") else reply.headers)
     pairs.append(ADVERT)
+    if named:
+        pairs.append((spec.HEADER_KEY, '"whichever"'))
     if replayed:
         pairs.append((spec.HEADER_KEY_REPLAYED, "true"))
     return Reply(

@@ -9,10 +9,8 @@ import pytest
 
 from eventclient import (
     NO_RETRY,
-    Event,
     EventClientError,
     FirewallChallengeError,
-    ProtocolError,
     RetryOptions,
     TransportError,
 )
@@ -20,10 +18,10 @@ from eventclient.wire.spec import HEADER_KEY_SUPPORT
 from tests.support.scripted_server import Fault, Reply
 
 from .answers import answered, log_of, refusal, single_answer
-from .keyed import deadline, supporting, told
+from .keyed import supporting
 from .samples import RUN, event, pair, steps
 from .stage import Stage, stage
-from .write_rows import LOST, RESET, SUBJECTS, Subject, challenged, throttled
+from .write_rows import LOST, RESET, SUBJECTS, Subject, challenged
 
 UNSAFE = {name: subject for name, subject in SUBJECTS.items() if not subject.converges}
 each_unsafe = pytest.mark.parametrize("subject", UNSAFE.values(), ids=UNSAFE)
@@ -135,11 +133,6 @@ async def test_a_page_in_place_of_an_answer_tells_nothing() -> None:
         await it.client.create(RUN, event("step_created"))
         await it.client.create(RUN, START)
         assert (len(it.posts), it.gets) == (3, [])
-    async with stage([page, page, supporting(TAKEN)]) as it:
-        # Nor does one in place of the answer to the question.
-        with pytest.raises(ProtocolError):
-            await it.client.create(RUN, START)
-        assert (len(it.posts), len(it.gets)) == (1, 1)
 
 
 @pytest.mark.parametrize(("first", "second", "sent"), [(True, False, False), (False, True, True)])
@@ -167,85 +160,32 @@ async def test_the_failing_answer_itself_may_tell() -> None:
         assert it.gets == []
 
 
-# -- where nothing is known it is asked --------------------------------------------------------
-
-
-async def test_where_nothing_is_known_the_server_is_asked_once() -> None:
-    async with stage([RESET, supporting(LOG), answered(single_answer(START))]) as it:
+async def test_an_answer_that_breaks_off_may_tell() -> None:
+    whole = supporting(answered(single_answer(START)))
+    cut = Reply(headers=whole.headers, body=whole.body, fault=Fault.CLOSE_MID_BODY, fault_after=9)
+    async with stage([cut, answered(single_answer(START))]) as it:
         assert await lost_start(it)
-        (request,) = it.gets
-        assert request.path == f"/api/v4/runs/{RUN}/events"
-        assert request.query == [("limit", "1"), ("remoteRefBehavior", "lazy")]
-        assert request.body == b""
-        # It is asked before the wait, and waited for as ever.
-        assert it.clock.sleeps == [0.1]
 
 
-@pytest.mark.parametrize(
-    ("reply", "sent"),
-    [
-        (supporting(refusal(404)), True),
-        (supporting(Reply(status=503)), True),
-        (LOG, False),
-        (refusal(404), False),
-        (Reply(status=503), False),
-        (throttled("1"), False),
-        (RESET, False),
-        (Reply(fault=Fault.CLOSE_BEFORE_RESPONSE), False),
-        (Reply(status=302, headers={"Location": "/"}), False),
-    ],
-)
-async def test_the_question_is_one_attempt(reply: Reply, sent: bool) -> None:
-    async with stage([RESET, reply, answered(single_answer(START))]) as it:
-        assert await lost_start(it) is sent
-        assert (len(it.gets), len(it.clock.sleeps)) == (1, int(sent))
+# -- where nothing is known --------------------------------------------------------------------
 
 
-async def test_the_question_is_in_the_account() -> None:
-    async with stage([RESET, supporting(LOG), supporting(SUBJECTS["batch with a pair"].success)]) as it:
-        result = await it.client.create_batch(RUN, SUBJECTS["batch with a pair"].events)
-    assert result.ledger.requests == 3
-    assert result.ledger.bytes == sum(len(request.body) for request in it.server.requests)
-    assert [len(receipt.attempts) for receipt in result] == [2] * 3
-
-
-async def test_what_was_told_is_not_asked_again() -> None:
-    async with stage([RESET, LOG, RESET, RESET]) as it:
+async def test_where_nothing_is_known_nothing_is_sent_that_may_not_come_twice() -> None:
+    async with stage([RESET], repeat_last=True) as it:
         for _ in range(3):
             assert not await lost_start(it)
-        assert len(it.gets) == 1
-
-
-@pytest.mark.parametrize("events", [steps(2), steps(1)])
-async def test_what_converges_needs_no_question(events: Sequence[Event]) -> None:
-    async with stage([RESET], repeat_last=True) as it:
-        with pytest.raises(TransportError):
-            await it.client.create_batch(RUN, events)
-        assert (len(it.posts), it.gets) == (3, [])
+        assert (it.gets, it.clock.sleeps) == ([], [])
 
 
 @pytest.mark.parametrize("retry", [NO_RETRY, RetryOptions(transient_retries=0)])
-async def test_nothing_is_asked_when_nothing_would_be_sent_again(retry: RetryOptions) -> None:
-    async with stage([RESET], repeat_last=True, retry=retry) as it:
+async def test_nothing_is_sent_again_where_retries_are_off(retry: RetryOptions) -> None:
+    async with stage([supporting(TAKEN), RESET], repeat_last=True, retry=retry) as it:
+        await it.client.create(RUN, event("step_created"))
         assert not await lost_start(it)
-        assert it.gets == []
 
 
-@pytest.mark.parametrize("reply", [throttled("31"), deadline(), told(404, None), challenged(503)])
-async def test_nothing_is_asked_behind_what_is_final(reply: Reply) -> None:
-    bare = Reply(status=reply.status, headers=_pairs(reply), body=reply.body)
-    async with stage([bare], repeat_last=True) as it:
-        with pytest.raises(Exception, match=str(reply.status)):
-            await it.client.create(RUN, START)
-        assert (len(it.posts), it.gets) == (1, [])
-
-
-def _pairs(reply: Reply) -> list[tuple[str, str]]:
-    pairs = reply.headers.items() if hasattr(reply.headers, "items") else reply.headers
-    return [(name, value) for name, value in pairs if name != HEADER_KEY_SUPPORT]
-
-
-async def test_nothing_is_asked_when_the_fast_budget_is_spent() -> None:
-    async with stage([RESET], repeat_last=True, retry=RetryOptions(fast_budget_s=0.05)) as it:
+async def test_nothing_is_sent_again_when_the_fast_budget_is_spent() -> None:
+    retry = RetryOptions(fast_budget_s=0.05)
+    async with stage([supporting(TAKEN), RESET], repeat_last=True, retry=retry) as it:
+        await it.client.create(RUN, event("step_created"))
         assert not await lost_start(it)
-        assert it.gets == []

@@ -61,9 +61,26 @@ async def test_its_answer_settles_every_item(status: int, outcome: str, replayed
     [(400, "rejected"), (404, "rejected"), (409, "conflict"), (412, "rejected"), (425, "rejected")],
 )
 async def test_its_answer_settles_a_single_post(status: int, outcome: str) -> None:
-    async with stage([supporting(Reply(status=500)), supporting(refusal(status, "c"))]) as it:
+    async with stage([supporting(Reply(status=500)), supporting(refusal(status, "c"), named=True)]) as it:
         (receipt,) = await created(it, [event("step_started")])
         assert (receipt.outcome.value, it.gets) == (outcome, [])
+
+
+@pytest.mark.parametrize("status", [400, 404, 405])
+async def test_what_may_be_said_of_the_route_settles_nothing_unless_the_key_is_named(status: int) -> None:
+    async with stage([supporting(Reply(status=500)), supporting(refusal(status, "c"))]) as it:
+        (receipt,) = await created(it, [event("step_started")])
+        assert receipt.outcome.value == "unknown"
+
+
+@pytest.mark.parametrize("status", [404, 409, 410])
+async def test_where_keys_are_named_an_answer_that_names_none_settles_nothing(status: int) -> None:
+    """Such as one that a fault of the server's own made up."""
+    taken = supporting(answered(single_answer(STEP)), named=True)
+    async with stage([taken, RESET, supporting(refusal(status, "c")), log_of([STEP])]) as it:
+        await it.client.create(RUN, STEP)
+        (receipt,) = await created(it, [STEP])
+        assert receipt.outcome.value == ("already_applied" if status == 409 else "unknown")
 
 
 @pytest.mark.parametrize("status", [409, 410, 412])
@@ -80,15 +97,17 @@ async def test_its_refusal_of_a_whole_batch_is_definitive(status: int) -> None:
 async def test_so_single_posts_may_follow_a_lost_answer(status: int) -> None:
     events = steps(2)
     singles = [supporting(answered(single_answer(each))) for each in events]
-    async with stage([RESET, supporting(refusal(status)), *singles]) as it:
+    async with stage([RESET, supporting(refusal(status), named=True), *singles]) as it:
         result = await it.client.create_batch(RUN, events)
         assert it.paths == ["batch", "batch", "step_created", "step_created"]
         assert [receipt.outcome.value for receipt in result] == ["created"] * 2
 
 
 @pytest.mark.parametrize("status", [400, 404, 405])
-async def test_without_keys_they_may_not(status: int) -> None:
-    async with stage([RESET, refusal(status)]) as it:
+@pytest.mark.parametrize("advertised", [False, True])
+async def test_where_the_key_was_not_looked_up_they_may_not(status: int, advertised: bool) -> None:
+    refused = supporting(refusal(status)) if advertised else refusal(status)
+    async with stage([RESET, refused]) as it:
         receipts = await created(it, steps(2))
         assert it.paths == ["batch", "batch"]
         assert {receipt.outcome.value for receipt in receipts} == {"unknown"}
@@ -132,13 +151,13 @@ async def test_an_equal_event_in_the_log_is_ours(first: Reply) -> None:
 
 DIFFERENT: dict[str, tuple[Reply, str]] = {
     "equal": (log_of([STEP]), "already_applied"),
-    "empty": (log_of([]), "conflict"),
+    "empty": (log_of([]), "unknown"),
     "another payload": (log_of([OTHERS]), "conflict"),
-    "another type": (log_of([event("step_completed", "step_0")]), "conflict"),
+    "another type": (log_of([event("step_completed", "step_0")]), "unknown"),
     "another occurredAt": (log_of([STEP], occurredAt=LATER), "conflict"),
     "its occurredAt": (log_of([STEP], occurredAt=NOW, createdAt=LATER), "already_applied"),
     "another createdAt": (log_of([STEP], createdAt=LATER), "unknown"),
-    "another's run": (log_of([STEP], runId="wrun_other"), "conflict"),
+    "another's run": (log_of([STEP], runId="wrun_other"), "unknown"),
     "payload gone": (log_of([event("step_created", "step_0")]), "unknown"),
     "refused": (refusal(404), "unknown"),
     "no log": (answered(b"\xa0"), "unknown"),
@@ -228,7 +247,8 @@ async def test_an_event_without_a_correlation_id_is_read_in_the_log() -> None:
 
 async def test_each_settled_request_is_read_for_itself() -> None:
     events = [event("hook_created", "h"), event("hook_created", "i")]
-    script = [RESET, CONFLICT, log_of(events[:1]), RESET, CONFLICT, log_of([])]
+    others = event("hook_created", "i", metadata=b"theirs")
+    script = [RESET, CONFLICT, log_of(events[:1]), RESET, CONFLICT, log_of([others])]
     async with stage(script) as it:
         result = await it.client.create_batch(RUN, events)
         assert [receipt.outcome.value for receipt in result] == ["already_applied", "conflict"]
@@ -277,7 +297,8 @@ async def test_a_conflict_behind_one_that_was_being_executed_is_read_too() -> No
 async def test_a_batch_refused_whole_is_settled_event_by_event(
     kept: int, outcomes: list[str], error: type[EventClientError] | None
 ) -> None:
-    async with stage([RESET, CONFLICT, log_of(steps(kept))]) as it:
+    others = [event("step_created", f"step_{number}", input=b"theirs") for number in range(kept, 2)]
+    async with stage([RESET, CONFLICT, log_of([*steps(kept), *others])]) as it:
         caught: EventClientError | None = None
         try:
             receipts = tuple(await it.client.create_batch(RUN, steps(2)))

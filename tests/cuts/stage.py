@@ -19,7 +19,7 @@ from eventclient import (
     RetryOptions,
 )
 from eventclient.devserver.app import DevServer
-from eventclient.devserver.idempotency import Hidden, Protection
+from eventclient.devserver.hidden import Hidden, Protection
 from eventclient.devserver.limits import Limits
 from eventclient.devserver.state import LogQuery
 from eventclient.devserver.store import StepQuery

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pytest
 
-from eventclient.devserver.idempotency import HolderLostError
+from eventclient.devserver.hidden import HolderLostError
 from eventclient.wire.codec import encode_value
 from eventclient.wire.params import NO_PARAMS, WriteParams
 from tests.devserver.api import AT, RUN, Answer, Api, event, frame

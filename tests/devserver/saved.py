@@ -48,7 +48,7 @@ async def save(store: Store, changes: Changes) -> None:
 
 
 async def load(store: Store, run_id: str = RUN, **wanted: Any) -> State:
-    names = {key: frozenset(value) for key, value in wanted.items()}
+    names: dict[str, Any] = {key: frozenset(value) for key, value in wanted.items()}
     return await store.change(Wanted(run_id=run_id, **names), Decision)
 
 

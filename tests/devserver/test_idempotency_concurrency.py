@@ -9,7 +9,7 @@ from dataclasses import replace
 import aiohttp
 
 from eventclient.devserver.app import DevServer
-from eventclient.devserver.idempotency import Hidden
+from eventclient.devserver.hidden import Hidden
 from tests.devserver.api import RUN, Api, event
 from tests.devserver.conftest import MakeStore
 from tests.devserver.keyed import (

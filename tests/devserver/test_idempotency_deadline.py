@@ -12,7 +12,8 @@ import pytest
 
 from eventclient.devserver import notices
 from eventclient.devserver.app import DevServer
-from eventclient.devserver.idempotency import Hidden, KeyOptions
+from eventclient.devserver.hidden import Hidden
+from eventclient.devserver.idempotency import KeyOptions
 from eventclient.devserver.store import Store, StoreUnavailableError
 from eventclient.errors import ConfigurationError
 from tests.devserver.api import Api

@@ -13,7 +13,8 @@ import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from eventclient.devserver.app import DevServer
-from eventclient.devserver.idempotency import Hidden, KeyOptions
+from eventclient.devserver.hidden import Hidden
+from eventclient.devserver.idempotency import KeyOptions
 from eventclient.devserver.state import State, Wanted
 from eventclient.devserver.store import CommitLostError, Decision, Store, StoreUnavailableError
 from eventclient.devserver.stores import sqlite

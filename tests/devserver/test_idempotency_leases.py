@@ -13,7 +13,8 @@ import aiohttp
 import pytest
 
 from eventclient.devserver.app import DevServer
-from eventclient.devserver.idempotency import Hidden, KeyOptions, Protection
+from eventclient.devserver.hidden import Hidden, Protection
+from eventclient.devserver.idempotency import KeyOptions
 from tests.devserver.api import RUN, Answer, Api
 from tests.devserver.conftest import MakeStore
 from tests.devserver.keyed import (

@@ -11,7 +11,8 @@ import pytest
 
 from eventclient.devserver import app
 from eventclient.devserver.app import DevServer
-from eventclient.devserver.idempotency import Hidden, KeyOptions, Protection
+from eventclient.devserver.hidden import Hidden, Protection
+from eventclient.devserver.idempotency import KeyOptions
 from tests.devserver.api import FRAMES, Api, event
 from tests.devserver.conftest import MakeStore
 from tests.devserver.keyed import (

@@ -286,7 +286,8 @@ async def test_changes_that_wait_together_see_what_each_of_them_did(store: Store
         "tokens": ["t", "kept"],
         "claims": "k",
     }
-    wanted = Wanted(run_id=RUN, **{kind: frozenset(each) for kind, each in names.items()})
+    wanted_names: dict[str, Any] = {kind: frozenset(each) for kind, each in names.items()}
+    wanted = Wanted(run_id=RUN, **wanted_names)
     states = await asyncio.gather(
         *(store.change(wanted, partial(after, changes)) for changes in until_then),
         store.change(wanted, Decision),

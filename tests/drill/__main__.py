@@ -1,4 +1,4 @@
-"""The drill on a private PostgreSQL cluster: ``python -m tests.drill`` with the options of ``eventclient drill``."""
+"""The drill on a private PostgreSQL cluster: ``python -m tests.drill``, with the drill's own options."""
 
 from __future__ import annotations
 

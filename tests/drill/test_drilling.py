@@ -16,7 +16,7 @@ import pytest
 
 from eventclient.client.transport import AiohttpTransport, Answer, Loss, Request
 from eventclient.devserver.app import DevServer
-from eventclient.devserver.idempotency import Hidden, Protection
+from eventclient.devserver.hidden import Hidden, Protection
 from eventclient.devserver.store import Store
 from eventclient.devserver.stores import STORES
 from eventclient.drill.drilling import NOT_OURS, Drill

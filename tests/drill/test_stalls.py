@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from eventclient.devserver.idempotency import HolderLostError
+from eventclient.devserver.hidden import HolderLostError
 from eventclient.drill.course import CURRENT, Course, Courses
 from eventclient.drill.faults import ZOMBIES, Way
 from eventclient.drill.stalls import BEYOND_DEADLINE_S, KEYS, SLOW_S, Stalls

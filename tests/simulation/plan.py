@@ -7,7 +7,8 @@ from enum import StrEnum
 from random import Random
 from typing import Final
 
-from eventclient.devserver.idempotency import KeyOptions, Protection
+from eventclient.devserver.hidden import Protection
+from eventclient.devserver.idempotency import KeyOptions
 from eventclient.policy.retry import NO_RETRY, RetryOptions
 
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, cast
 
 from eventclient.devserver.app import DevServer
-from eventclient.devserver.idempotency import Hidden, HolderLostError
+from eventclient.devserver.hidden import Hidden, HolderLostError
 
 from .clock import WorldClock
 from .database import Database

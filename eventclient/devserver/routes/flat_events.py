@@ -10,7 +10,7 @@ from eventclient.clock import Clock
 from eventclient.devserver.account import account_of
 from eventclient.devserver.cursor import encode_cursor
 from eventclient.devserver.engine import PAGE_SIZE, Engine
-from eventclient.devserver.keys import read_key, unsupported
+from eventclient.devserver.keys import marked, read_key, unsupported
 from eventclient.devserver.legacy import mint_run_id
 from eventclient.devserver.requests import (
     CODE_INVALID_REQUEST,
@@ -22,7 +22,7 @@ from eventclient.devserver.requests import (
     refusal,
     wants_payloads,
 )
-from eventclient.devserver.responses import marked, refused_response
+from eventclient.devserver.responses import refused_response
 from eventclient.devserver.ruling import no_run
 from eventclient.wire import spec
 from eventclient.wire.flat import encode_flat_row, encode_flat_written, encode_page
@@ -74,7 +74,7 @@ class FlatEventRoutes:
         else:
             body = encode_flat_written(answer.result, resolve=posted.resolve)
             response = web.Response(body=body, content_type=spec.CBOR_CONTENT_TYPE)
-        return marked(response, is_replayed=answer.is_replayed)
+        return marked(response, key, is_replayed=answer.is_replayed)
 
     async def list_run(self, request: web.Request) -> web.Response:
         run_id = read_segment(request, "runId")

@@ -10,7 +10,7 @@ from aiohttp import web
 from eventclient.devserver.account import account_of
 from eventclient.devserver.engine import Engine
 from eventclient.devserver.evaluation import Answer
-from eventclient.devserver.keys import read_key
+from eventclient.devserver.keys import marked, read_key
 from eventclient.devserver.requests import (
     RefusalError,
     read_batch,
@@ -25,7 +25,6 @@ from eventclient.devserver.requests import (
 from eventclient.devserver.responses import (
     event_frames,
     frames_response,
-    marked,
     page_response,
     preload_response,
     refused_response,
@@ -67,14 +66,15 @@ class FrameRoutes:
         account = account_of(request)
         account.run_id = run_id
         batch = await read_batch(request)
-        answer = await self._engine.answer_batch(run_id, batch, await read_key(request, "batch"))
+        key = await read_key(request, "batch")
+        answer = await self._engine.answer_batch(run_id, batch, key)
         account.is_replayed = answer.is_replayed
         if isinstance(answer.result, Refused):
-            return marked(refused_response(answer.result), is_replayed=answer.is_replayed)
+            return marked(refused_response(answer.result), key, is_replayed=answer.is_replayed)
         for posted, result in zip(batch, answer.result, strict=True):
             account.tell(posted, result)
         response = results_response(answer.result, [posted.resolve for posted in batch])
-        return marked(response, is_replayed=answer.is_replayed)
+        return marked(response, key, is_replayed=answer.is_replayed)
 
     async def create(self, request: web.Request) -> web.Response:
         run_id = read_segment(request, "runId")
@@ -84,10 +84,12 @@ class FrameRoutes:
         named = request.match_info.get("eventType", posted.event_type)
         if named != posted.event_type:
             logger.info("the path says %.64r, the frame %.64r: the frame is taken", named, posted.event_type)
-        answer = await self._engine.answer(run_id, posted, await read_key(request, "single"))
+        key = await read_key(request, "single")
+        answer = await self._engine.answer(run_id, posted, key)
         account.tell(posted, answer.result)
         account.is_replayed = answer.is_replayed
-        return marked(await self._response(request, posted, answer), is_replayed=answer.is_replayed)
+        response = await self._response(request, posted, answer)
+        return marked(response, key, is_replayed=answer.is_replayed)
 
     async def _response(
         self, request: web.Request, posted: PostedEvent, answer: Answer[Written | Refused]
