@@ -139,5 +139,5 @@ async def _drill_other(url: str, options: DrillOptions) -> DrillReport:
 
 
 async def _drill(ground: Ground, options: DrillOptions) -> DrillReport:
-    with progress_bar(options.ops) as advance:
+    with progress_bar(options.ops, "drill") as advance:
         return await Drill(ground, options, on_done=advance).run()

@@ -1,4 +1,4 @@
-"""The progress bar of a replay: on stderr, and only when that is a terminal."""
+"""The progress bar: on stderr, and only when that is a terminal."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 @contextmanager
-def progress_bar(total: int) -> Iterator[Callable[[str], None]]:
-    """While it lasts, each call of what it yields moves the bar by one event and names its run."""
+def progress_bar(total: int, label: str) -> Iterator[Callable[[str], None]]:
+    """While it lasts, each call of what it yields moves the bar by one and names what it was."""
     # Asked here and not left to rich, which environment variables can talk into colour off a terminal.
     if not sys.stderr.isatty():
         yield lambda run_id: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), redirect_stdout=False, transient=True) as progress:
-        task = progress.add_task("replay", total=total)
+        task = progress.add_task(label, total=total)
         yield lambda run_id: progress.update(task, advance=1, description=run_id)

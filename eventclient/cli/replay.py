@@ -160,7 +160,7 @@ async def _replay(plans: Sequence[RunPlan], target: _Target, output: Format, *, 
     options = ClientOptions(batch=batch)
     events = sum(len(plan.postings) for plan in plans)
     async with _client(target, options) as client:
-        with progress_bar(events) as advance:
+        with progress_bar(events, "replay") as advance:
 
             def settled(item: Settled) -> None:
                 output.settled(item)

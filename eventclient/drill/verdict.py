@@ -28,7 +28,8 @@ def judge(courses: Sequence[Course], counts: Counts, *, own: bool) -> tuple[Viol
     Args:
         courses: all of them over.
         counts: of the logs, read when nothing was under way any more.
-        own: the server is the drill's own: every operation can be executed, and every outcome known.
+        own: the server is the drill's own: every outcome can be known. On any server every operation has to
+            have been executed.
     """
     found = []
     for course in courses:
@@ -69,3 +70,5 @@ def _untruths(course: Course, counts: Counts, *, own: bool) -> Iterator[str]:
             yield f"the client could not find out what became of a {effect[0]}"
         elif own and outcome in _ABSENT:
             yield f"the client says {outcome} of a {effect[0]} that should have been executed"
+        elif count < 1:
+            yield f"a {effect[0]} was not executed: the client says {outcome}"

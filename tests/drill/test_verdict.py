@@ -49,15 +49,17 @@ def test_a_false_refusal(outcome: Outcome, own: bool) -> None:
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CONFLICT, Outcome.REJECTED, Outcome.UNSENT])
-def test_a_true_refusal_only_another_server_may_give(outcome: Outcome) -> None:
-    assert verdict(course(), 0, outcome, own=False) == []
+def test_what_was_not_executed_is_told_of_any_server(outcome: Outcome) -> None:
+    (told,) = verdict(course(), 0, outcome, own=False)
+    assert told.endswith(f"was not executed: the client says {outcome}")
     (told,) = verdict(course(), 0, outcome)
     assert told == f"the client says {outcome} of a step_retrying that should have been executed"
 
 
 @pytest.mark.parametrize("times", [0, 1])
 def test_not_knowing_is_true_of_anything_and_no_good_on_an_own_server(times: int) -> None:
-    assert verdict(course(), times, Outcome.UNKNOWN, own=False) == []
+    elsewhere = verdict(course(), times, Outcome.UNKNOWN, own=False)
+    assert len(elsewhere) == (times == 0)
     (told,) = verdict(course(), times, Outcome.UNKNOWN)
     assert told == "the client could not find out what became of a step_retrying"
 
@@ -75,7 +77,8 @@ def test_a_part() -> None:
     made.outcomes = (Outcome.CREATED, Outcome.CREATED, Outcome.UNKNOWN)
     counts = Counts()
     counts.add(RUN, log(made.operation.events()[:2]))
-    (item,) = judge([made], counts, own=False)
+    item, missing = judge([made], counts, own=False)
+    assert "was not executed" in missing.told
     assert item.told == "a part of it is in the log, and a part is not"
 
 
