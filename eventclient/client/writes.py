@@ -114,7 +114,9 @@ class BatchWrite:
         return BatchResult(self.run_id, cast(list[Receipt], self.receipts), self.book.close())
 
     async def _send_waves(self, waves: Sequence[Sequence[Chunk]]) -> None:
-        for wave in waves:
+        for number, wave in enumerate(waves):
+            for chunk in waves[number - 1] if number else ():
+                self._stop_behind_unknown(chunk.start, chunk.stop)
             if len(wave) == 1:
                 await self._send_chunk(wave[0])
                 continue
@@ -126,6 +128,16 @@ class BatchWrite:
                     raise_error(end)
                 if isinstance(end, BaseException):
                     raise end
+
+    def _stop_behind_unknown(self, start: int, stop: int) -> None:
+        """Send nothing behind an event that may yet land: it would come to stand behind what is sent now.
+
+        Raises:
+            TransportError: there is such an event from `start` to `stop`.
+        """
+        for receipt in self.receipts[start:stop]:
+            if receipt is not None and receipt.outcome is Outcome.UNKNOWN:
+                raise receipt.error()
 
     def settled(self) -> tuple[Receipt, ...]:
         """Receipts of all events as things stand; what was not sent says so."""
@@ -202,6 +214,8 @@ class BatchWrite:
 
     async def _send_singles(self, chunk: Chunk, *, refused_with: int | None = None) -> None:
         for index in range(chunk.start, chunk.stop):
+            if index > chunk.start:
+                self._stop_behind_unknown(index - 1, index)
             if self._claim_is_lost(index):
                 continue
             receipt = await self._send_single(index)

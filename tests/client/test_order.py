@@ -11,6 +11,7 @@ from eventclient.client.turns import Turns
 from eventclient.model.events import Event
 from tests.support.scripted_server import Reply, SeenRequest
 
+from .answers import answered, batch_answer, refusal
 from .samples import OTHER_RUN, RUN, event, pair, steps
 from .stage import Honest, Stage, posted, stage
 from .write_rows import RESET, throttled
@@ -216,3 +217,32 @@ async def test_turns_come_in_order_and_are_forgotten() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
     assert seen == [0, 1, 3, 4, 5]
     assert turns._queues == {}
+
+
+# -- behind what may yet land ------------------------------------------------------------------
+
+
+async def test_nothing_is_sent_behind_a_single_post_that_may_yet_land() -> None:
+    """Its first attempt may come late, and would stand behind what was sent meanwhile."""
+    async with stage([RESET, refusal(404)], batch=False) as it:
+        with pytest.raises(TransportError) as raised:
+            await it.client.create_batch(RUN, steps(4))
+        assert it.paths == ["step_created"] * 2
+    assert (raised.value.ambiguous, raised.value.event_index) == (True, 0)
+    assert [receipt.outcome.value for receipt in raised.value.receipts] == ["unknown"] + ["unsent"] * 3
+
+
+async def test_nor_behind_a_batch_that_holds_such_an_event() -> None:
+    events = steps(40)
+    async with stage([RESET, answered(batch_answer(events[:32], [200, 404]))]) as it:
+        with pytest.raises(TransportError) as raised:
+            await it.client.create_batch(RUN, events)
+        assert it.paths == ["batch"] * 2
+    outcomes = [receipt.outcome.value for receipt in raised.value.receipts]
+    assert outcomes == ["created", "unknown", *["created"] * 30, *["unsent"] * 8]
+
+
+async def test_where_nothing_follows_it_is_told_in_its_receipt() -> None:
+    async with stage([RESET, answered(batch_answer(steps(2), [200, 404]))]) as it:
+        result = await it.client.create_batch(RUN, steps(2))
+    assert [receipt.outcome.value for receipt in result] == ["created", "unknown"]
