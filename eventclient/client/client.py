@@ -84,8 +84,9 @@ class EventClient:
     ) -> Self:
         """A client whose requests go over `transport`.
 
-        All of its time comes from `options.clock`, and all chance from `options.clock` and
-        `options.mint_key`, so that a transport, a clock and a key maker of one's own make it repeatable.
+        The time and the chance of writes and reads come from `options.clock` and `options.mint_key`, so that
+        a transport, a clock and a key maker of one's own make them repeatable. Writers that linger and
+        closing within a time go by the event loop's clock.
 
         Args:
             transport: sends a request once; see `eventclient.client.transport.Transport`. The client closes
@@ -177,7 +178,8 @@ class EventClient:
 
         Raises:
             InvalidEventError: the event cannot be sent; nothing was.
-            RejectedError: the server refused; a 409 is a `ConflictError`.
+            RejectedError: the server refused; a 409 is a `ConflictError`. One behind a lost answer that turns
+                out to be our own write's is no error: the receipt is ``already_applied``.
             ThrottleError, TransportError, ProtocolError, FirewallChallengeError, ConfigurationError:
                 `.receipts` says whether the event may have been stored.
         """

@@ -16,7 +16,7 @@ _REQUESTS: Final = """
 CREATE TABLE requests (
     run_id text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, fingerprint bytea NOT NULL,
     token bigint NOT NULL, lease_until_ms bigint, answer bytea, has_payloads boolean NOT NULL,
-    expires_ms bigint NOT NULL, PRIMARY KEY (run_id, key)) WITH (fillfactor = 70);
+    expires_ms bigint NOT NULL, PRIMARY KEY (run_id, key));
 CREATE INDEX requests_by_expiry ON requests (expires_ms);
 """
 # Rows that every change replaces keep room on their page: then no index has to be written.

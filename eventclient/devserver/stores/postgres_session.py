@@ -97,7 +97,7 @@ class Session:
             await self._connection.execute("ROLLBACK")
 
     async def load(self, wanted: Wanted) -> State:
-        """What is there of `wanted`, in one round trip."""
+        """What is there of `wanted`: one round trip, and another one for the records of requests."""
         statement, arguments = [_LOAD_RUN] if wanted.run else [], [key_of(wanted.run_id)]
         names: dict[str, dict[str, str]] = {}
         lists: list[list[str]] = []
