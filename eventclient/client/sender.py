@@ -130,7 +130,9 @@ class Sender:
                 return end
             if first is not None and end.key_was_lost:
                 return _first_kept(first, end, delivery)
-            first = first or end
+            if first is None or (end.kind in _MAY_HAVE_LANDED and first.kind not in _MAY_HAVE_LANDED):
+                # Of several failures the one that leaves the end open is what became of the write.
+                first = end
             # Most requests never fail, so the state is made for those that do. Others of the same call may
             # have drawn on the purse meanwhile.
             state = state or fresh_state(self._options.retry, purse.budget)

@@ -12,7 +12,7 @@ from eventclient.batching.chunks import Chunk, plan_chunks, plan_waves
 from eventclient.errors import EventClientError, InvalidEventError
 from eventclient.model.event_specs import is_pair
 from eventclient.model.events import Event
-from eventclient.model.outcomes import BatchResult, Outcome, Receipt, is_hook_delivery
+from eventclient.model.outcomes import Attempt, BatchResult, Outcome, Receipt, is_hook_delivery
 from eventclient.model.results import Result
 from eventclient.policy.classify import FailureClass
 from eventclient.policy.eligibility import all_converge, converges
@@ -209,16 +209,20 @@ class BatchWrite:
         if fallback is Fallback.NONE:
             return False
         self.book.fallbacks += 1
-        await self._send_singles(chunk, refused_with=failure.status if fallback is Fallback.LATCH else None)
+        refused_with = failure.status if fallback is Fallback.LATCH else None
+        await self._send_singles(chunk, refused_with=refused_with, tried=delivery.attempts)
         return True
 
-    async def _send_singles(self, chunk: Chunk, *, refused_with: int | None = None) -> None:
+    async def _send_singles(
+        self, chunk: Chunk, *, refused_with: int | None = None, tried: Sequence[Attempt] = ()
+    ) -> None:
+        """Send the events of `chunk` one by one; `tried` are the attempts that carried them together."""
         for index in range(chunk.start, chunk.stop):
             if index > chunk.start:
                 self._stop_behind_unknown(index - 1, index)
             if self._claim_is_lost(index):
                 continue
-            receipt = await self._send_single(index)
+            receipt = await self._send_single(index, tried)
             # A single post that meets the very 404 or 405 the batch met tells nothing about the batch route.
             alike = receipt.status == refused_with and refused_with in (404, 405)
             if refused_with is not None and not alike:
@@ -250,9 +254,9 @@ class BatchWrite:
         self.receipts[index] = written.not_started(self.run_id, index, self.events[index], create)
         return True
 
-    async def _send_single(self, index: int) -> Receipt:
+    async def _send_single(self, index: int, tried: Sequence[Attempt]) -> Receipt:
         event = self.events[index]
-        delivery = Delivery()
+        delivery = Delivery([*tried])
         end: Success[Result] | Failure | None = None
         try:
             end = await self._sender.send(

@@ -44,6 +44,8 @@ logger: Final = logging.getLogger("eventclient.devserver")
 
 PACE_S: Final = 1
 """After how long a caller is asked to come back for an answer: whole seconds are all the header carries."""
+MIN_RETENTION_S: Final = 60.0
+MAX_SECONDS: Final = 10 * 365 * 86_400.0
 SWEEP_INTERVAL_S: Final = 60.0
 SWEEP_LIMIT: Final = 1000
 """Most records that are forgotten at once: others wait for it."""
@@ -60,7 +62,8 @@ class KeyOptions:
             Whoever dies holds the key up for so long. It ends by the clock of whoever looks, so the clocks of
             servers that share a database should agree to well within it; should they not, the fence holds.
         retention_s: how long a record is kept, counted from the commit of its answer, or from the latest
-            claim while there is none. A delivery after that is executed as a new one. At least `lease_s`.
+            claim while there is none. A delivery after that is executed as a new one, so it has to outlast
+            what callers take to come back: at least `lease_s` and `MIN_RETENTION_S`.
 
     Raises:
         ConfigurationError: a value is out of its range.
@@ -73,10 +76,15 @@ class KeyOptions:
     def __post_init__(self) -> None:
         for name in ("deadline_s", "lease_s", "retention_s"):
             value = getattr(self, name)
-            if not 0 < value < float("inf"):
-                raise ConfigurationError(f"KeyOptions({name}={value!r}): must be finite and above 0")
-        if self.retention_s < self.lease_s:
-            raise ConfigurationError("KeyOptions: retention_s must be at least lease_s")
+            if not 0 < value <= MAX_SECONDS:
+                raise ConfigurationError(
+                    f"KeyOptions({name}={value!r}): must be above 0 and at most {MAX_SECONDS:.0f}"
+                )
+        if self.retention_s < max(self.lease_s, MIN_RETENTION_S):
+            raise ConfigurationError(
+                f"KeyOptions(retention_s={self.retention_s!r}): must be at least lease_s and"
+                f" {MIN_RETENTION_S:.0f}, or whoever collects an answer would have it executed again"
+            )
 
 
 @dataclass(frozen=True, slots=True)

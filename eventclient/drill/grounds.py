@@ -112,7 +112,7 @@ async def check_support(url: str, token: str | None, run_id: str) -> None:
     finally:
         await transport.aclose()
     if not isinstance(reply, Answer):
-        raise ConfigurationError(f"the server cannot be reached: {reply.cause}")
+        raise ConfigurationError(f"the server {endpoint.base_url} cannot be reached: {reply.cause}")
     if reply.status in (401, 403):
         raise ConfigurationError(f"the server lets nobody in without its token: it answers {reply.status}")
     if reply.headers.get(spec.HEADER_KEY_SUPPORT, "").strip().lower() != spec.TRUE:

@@ -189,3 +189,11 @@ async def test_a_throttled_route_may_still_be_refused() -> None:
     ) as it:
         await it.client.create_batch(RUN, EVENTS)
         assert it.paths == ["batch", "batch", "step_created", "step_created"]
+
+
+async def test_the_receipts_tell_of_the_batch_that_was_refused_too() -> None:
+    script = [refusal(404), *(answered(single_answer(each)) for each in EVENTS)]
+    async with stage(script) as it:
+        result = await it.client.create_batch(RUN, EVENTS)
+    told = [[(attempt.number, attempt.status) for attempt in receipt.attempts] for receipt in result]
+    assert told == [[(1, 404), (2, 200)]] * len(EVENTS)

@@ -41,8 +41,8 @@ async def written(it: Stage, events: list[Event], *, create: bool) -> None:
         ([deadline("1")], TransportError, 504, "unknown"),
         ([in_progress("1")], TransportError, 409, "unknown"),
         ([throttled("1")], ThrottleError, 429, "unsent"),
-        # The first counts, not the last; whether any may have landed, all of them.
-        ([throttled("1"), RESET], ThrottleError, 429, "unknown"),
+        # The first counts that left the end open, or the first of all: a 429 wrote nothing.
+        ([throttled("1"), RESET], TransportError, None, "unknown"),
         ([RESET, throttled("1")], TransportError, None, "unknown"),
         ([supporting(Reply(status=502)), deadline("1"), throttled("1")], TransportError, 502, "unknown"),
     ],

@@ -19,6 +19,7 @@ from eventclient.devserver.store import Store
 from eventclient.devserver.stores.postgres import PostgresStore
 from eventclient.devserver.stores.postgres_schema import SCHEMA
 from eventclient.devserver.stores.sqlite import SqliteStore
+from eventclient.errors import ConfigurationError
 from eventclient.wire.params import WriteParams
 from tests.devserver.api import FRAMES, RUN, Answer, Api, event
 from tests.devserver.conftest import MakeStore
@@ -305,3 +306,21 @@ async def test_a_claim_that_outlives_the_run_keeps_none(serve: Serve, clock: Fak
         assert is_replayed(await late.to(api))
         assert SECRET not in await kept(store)
         assert ("step_completed", "s") in await api.log(RUN)
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"deadline_s": 0.0}, "deadline_s"),
+        ({"lease_s": -1.0}, "lease_s"),
+        ({"lease_s": float("nan")}, "lease_s"),
+        ({"retention_s": float("inf")}, "retention_s"),
+        ({"lease_s": 1e300, "retention_s": 1e300}, "lease_s"),
+        ({"lease_s": 100.0, "retention_s": 99.0}, "retention_s"),
+        # Whoever collects an answer would come too late for it.
+        ({"lease_s": 0.5, "retention_s": 0.5}, "retention_s"),
+    ],
+)
+def test_options_that_cannot_be_kept(options: dict[str, float], field: str) -> None:
+    with pytest.raises(ConfigurationError, match=field):
+        KeyOptions(**options)
