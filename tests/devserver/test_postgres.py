@@ -513,3 +513,13 @@ async def write_turn(store: Store, name: str) -> dict[str, int]:
         return Decision(slot, Changes(run=run(), last_slot=slot, events=(row(slot, correlationId=name),)))
 
     return {name: await store.change(Wanted(run_id=RUN), partial(decide))}
+
+
+async def test_a_commit_waits_for_the_disk_unless_told_otherwise(store: PostgresStore, admin: Any) -> None:
+    told = []
+    for durable in (True, False, True):
+        session = Session(admin)
+        await session.begin(Wanted(run_id=RUN), durable=durable)
+        told.append(await admin.fetchval("SHOW synchronous_commit"))
+        await session.commit()
+    assert told == ["on", "off", "on"]

@@ -286,3 +286,14 @@ async def test_a_write_cancelled_again_and_again_keeps_its_turn_until_its_commit
         await cancelled
     part = await store.read_stream(StreamQuery(run_id=RUN, name="s"))
     assert part == StreamPart(0, (b"b",), 1, closed=True)
+
+
+def test_a_commit_waits_for_the_disk_unless_told_otherwise(tmp_path: Path) -> None:
+    database = Database(str(tmp_path / "runs.db"))
+    told = []
+    for waits in (True, False, False, True):
+        database.wait_for_disk(waits)
+        told.append((database.one("PRAGMA synchronous"), database.one("PRAGMA wal_autocheckpoint")))
+    full, normal = ((2,), (1000,)), ((1,), (0,))
+    assert told == [full, normal, normal, full]
+    database.close()

@@ -138,16 +138,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def bury(self) -> None:
         """End whatever is left, so that nothing is told of it when it is collected."""
-        for task in self._tasks:
-            if not task.done():
+        self._max_time_s = float("inf")
+        # Timers of the dead may start something while they are buried.
+        while rest := [task for task in self._tasks if not task.done()]:
+            for task in rest:
                 if task.place is not None:
                     task.place.is_alive = True
                 task.cancel()
-        self._ready.extend(self._dropped)
-        self._dropped.clear()
-        rest = [task for task in self._tasks if not task.done()]
-        if rest:
-            self._max_time_s = float("inf")
+            self._ready.extend(self._dropped)
+            self._dropped.clear()
             self.run_until_complete(_wait_for(rest))
         for future in (*self._futures, *self._tasks):
             if future.done() and not future.cancelled():

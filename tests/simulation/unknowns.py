@@ -6,13 +6,14 @@ switched off. Before any answer has told that keys are honoured, an event that d
 unknown as without keys.
 
 Without keys, in a gentle world: only where an event that may have travelled along does not converge, where
-what came behind a lost answer was a refusal other than 409, which no reading can settle, or where the event
-has no payload to tell it from another of its kind.
+what came behind a lost answer was a refusal other than 409, which no reading can settle, where the event
+has no payload to tell it from another of its kind, or where the run has ended, which explains a 409 and is
+not among the events of one correlation id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 
 from eventclient import Outcome, Receipt
@@ -24,17 +25,20 @@ from .network import MAX_ASKED_S
 from .plan import Plan
 from .submission import Book, Call, Submission, Way
 
+RUN_ENDS = frozenset({"run_completed", "run_failed", "run_cancelled"})
 _TRANSIENT = frozenset({FailureClass.AMBIGUOUS, FailureClass.NOT_SENT})
 
 
-def needless_unknowns(plan: Plan, book: Book) -> Iterator[str]:
-    """Events whose outcome should have become known."""
+def needless_unknowns(plan: Plan, book: Book, ended: Collection[str]) -> Iterator[str]:
+    """Events whose outcome should have become known; `ended` are the runs that have."""
     for call in book.calls:
         if call.is_cancelled or (book.is_closed_early and call.error is not None):
             continue
         for one in call.submissions:
             receipt = one.receipt
             if receipt is None or receipt.outcome is not Outcome.UNKNOWN:
+                continue
+            if not plan.honours_keys and call.run_id in ended and receipt.status == 409:
                 continue
             if not _is_excused(plan, book, call, one, receipt):
                 attempts = ", ".join(f"{attempt.cause} {attempt.status}" for attempt in receipt.attempts)

@@ -30,7 +30,7 @@ from .events import LAZY_INPUT, payload_of_stored
 from .history import illegal_rows
 from .plan import Plan
 from .submission import Book, Call, Submission, Way
-from .unknowns import needless_unknowns
+from .unknowns import RUN_ENDS, needless_unknowns
 
 Logs = dict[str, list[LogRow]]
 ACKNOWLEDGED = frozenset({Outcome.CREATED, Outcome.ALREADY_APPLIED})
@@ -79,7 +79,8 @@ def judge(plan: Plan, book: Book, logs: Logs) -> Iterator[str]:
     yield from _readings(book, events, told)
     yield from _left(book)
     yield from _ledgers(book)
-    yield from needless_unknowns(plan, book)
+    ended = {run_id for run_id, rows in events.items() if any(row.event_type in RUN_ENDS for row in rows)}
+    yield from needless_unknowns(plan, book, ended)
 
 
 def _unfinished(book: Book) -> Iterator[str]:
