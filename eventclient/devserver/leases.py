@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Final
 
 from .store import CommitLostError, StoreUnavailableError
+
+logger: Final = logging.getLogger("eventclient.devserver")
 
 RENEWALS: Final = 3
 """How often a lease is renewed in the time it would last: one that fails costs nothing."""
@@ -44,7 +46,12 @@ class Upkeep:
         self._work = asyncio.ensure_future(self._renew_once())
 
     async def _renew_once(self) -> None:
-        with suppress(StoreUnavailableError, CommitLostError):
+        try:
             await self._renew()
+        except (StoreUnavailableError, CommitLostError):
+            logger.info("a lease was not renewed: the store cannot be used at the moment")
+        except Exception:
+            # It lapses, then, and whoever reclaims it is kept apart by the fence.
+            logger.warning("a lease was not renewed", exc_info=True)
         if self._timer is not None:
             self._arm()

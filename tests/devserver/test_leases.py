@@ -45,6 +45,15 @@ async def test_one_that_fails_is_not_the_last(failure: Exception) -> None:
         await renewals.until(2)
 
 
+async def test_a_failure_of_another_kind_is_told_and_is_not_the_last(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    renewals = Renewals(RuntimeError("said"))
+    with Upkeep(LEASE_S, renewals.renew):
+        await renewals.until(2)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
 async def test_behind_the_block_none_follows() -> None:
     renewals, later = Renewals(), Renewals()
     with Upkeep(LEASE_S, renewals.renew):
