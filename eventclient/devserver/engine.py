@@ -20,7 +20,8 @@ Where the protocol leaves a question open, this server does the following.
   ``retryAfter`` and the retention of tokens are measured against the clock.
 * Both results of a pair hold the step as it stands after both, without ``stepCreated``, which only a
   start that brings its input has; if either is refused, both are, alike.
-* Of the ``x-wf`` headers of an answer to a post there are ``x-wf-event-id`` and ``x-wf-max-events``, no others.
+* Of the ``x-wf`` headers of an answer to a post there are ``x-wf-event-id`` and ``x-wf-max-events``, no
+  others.
 * A flat ``run_started`` is answered with event and run, without the log.
 * A post whose path names no event type is taken; where it names one, that of the frame counts.
 * ``returnAll`` behind a cursor is all that is behind it; a ``limit`` beside it wins.

@@ -50,8 +50,8 @@ class Upkeep:
             await self._renew()
         except (StoreUnavailableError, CommitLostError):
             logger.info("a lease was not renewed: the store cannot be used at the moment")
-        except Exception:
-            # It lapses, then, and whoever reclaims it is kept apart by the fence.
-            logger.warning("a lease was not renewed", exc_info=True)
+        except Exception as error:  # noqa: BLE001 - it lapses, then, and the fence keeps apart who reclaims it
+            # What a database says may quote what it was given.
+            logger.warning("a lease was not renewed: %s", type(error).__name__)
         if self._timer is not None:
             self._arm()
