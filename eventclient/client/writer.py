@@ -7,7 +7,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, cast
 
 from eventclient.batching.coalescer import Coalescer
 from eventclient.errors import ConfigurationError, EventClientError, InvalidEventError, TransportError
@@ -83,6 +83,7 @@ class EventWriter:
         # Only the first in line waits for room, so nobody overtakes.
         self._entry = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unbegun: dict[asyncio.Task[None], list[_Ticket]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._closing = False
         self._unconfirmed: list[Receipt] = []
@@ -209,10 +210,21 @@ class EventWriter:
         for run_id, tickets in self._coalescer.handle_timer(loop.time()):
             task = loop.create_task(self._send(run_id, tickets))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._unbegun[task] = tickets
+            task.add_done_callback(self._ended)
         self._arm()
 
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        # One that was cancelled before its first step has not come as far as its own clearing up.
+        tickets = self._unbegun.pop(task, [])
+        for ticket in tickets:
+            self._settle(ticket, unsent(ticket.run_id, 0, ticket.event), None)
+        if tickets:
+            self._coalescer.done(tickets[0].run_id, asyncio.get_running_loop().time())
+
     async def _send(self, run_id: str, tickets: list[_Ticket]) -> None:
+        self._unbegun.pop(cast(asyncio.Task[None], asyncio.current_task()), None)
         try:
             while tickets:
                 tickets = await self._send_some(run_id, tickets)

@@ -204,3 +204,24 @@ async def test_waiting_on_a_single_event_is_answered_by_its_single_post() -> Non
     async with stage([answered(single_answer(start))]) as it:
         receipt = await it.client.writer().create(RUN, start)
         assert receipt.step is not None
+
+
+async def test_a_write_that_is_cancelled_before_it_begins_leaves_nobody_waiting() -> None:
+    """As when closing runs out of time in the very turn in which the timer of a batch is due."""
+    async with stage(Honest()) as it:
+        writer = it.client.writer(linger_s=60.0)
+        calls = give(writer, steps(3))
+        await settle()
+        writer._coalescer.flush(asyncio.get_running_loop().time())
+        writer._pump()
+        for task in writer._tasks:
+            task.cancel()
+        async with asyncio.timeout(5.0):
+            ended = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(each) for each in ended] == [TransportError] * 3
+        assert [each.receipts[0].outcome for each in ended] == [Outcome.UNSENT] * 3  # type: ignore[union-attr]
+        # And what comes later goes as ever.
+        later = give(writer, steps(1, 9))
+        await settle()
+        await writer.flush()
+        assert [(await call).outcome for call in later] == [Outcome.CREATED]
