@@ -1,6 +1,6 @@
 """Which bytes are cut at.
 
-By default: every offset of the first 2 KiB and of the last 1 KiB, and every 37th between them, several in
+By default: every offset of the first 1 KiB and of the last 512 bytes, and every 61st between them, several in
 one round. With ``EVENTCLIENT_EVERY_CUT=1`` in the environment: every offset, each in a round of its own,
 which takes about half an hour.
 """
@@ -14,9 +14,9 @@ from typing import Final
 from tests.support.cutting_relay import Cut, Part
 
 EVERY: Final = bool(os.environ.get("EVENTCLIENT_EVERY_CUT"))
-FIRST: Final = 2048
-LAST: Final = 1024
-STRIDE: Final = 37
+FIRST: Final = 1024
+LAST: Final = 512
+STRIDE: Final = 61
 """A prime, so that it falls in step with no field of the protocol."""
 
 
