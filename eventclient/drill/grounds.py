@@ -10,6 +10,7 @@ from typing import Protocol
 from eventclient.client.client import EventClient
 from eventclient.client.endpoint import direct_endpoint
 from eventclient.client.options import ClientOptions
+from eventclient.client.support import advertises
 from eventclient.client.transport import AiohttpTransport, Answer, Request
 from eventclient.devserver.app import DevServer
 from eventclient.devserver.hidden import Hidden, Protection
@@ -115,7 +116,7 @@ async def check_support(url: str, token: str | None, run_id: str) -> None:
         raise ConfigurationError(f"the server {endpoint.base_url} cannot be reached: {reply.cause}")
     if reply.status in (401, 403):
         raise ConfigurationError(f"the server lets nobody in without its token: it answers {reply.status}")
-    if reply.headers.get(spec.HEADER_KEY_SUPPORT, "").strip().lower() != spec.TRUE:
+    if not advertises(reply):
         raise ConfigurationError(
             f"the server does not keep idempotency keys: its answer ({reply.status}) has no"
             f" {spec.HEADER_KEY_SUPPORT}: {spec.TRUE}. There is nothing to drill"
